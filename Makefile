@@ -1,0 +1,59 @@
+# Every target sets up what it needs in .venv and says what it does. No root, no other set-up.
+# PENSTOCK_PURE=1 in the environment runs the record codec interpreted instead of compiled.
+
+PYTHON ?= python3
+BIN := .venv/bin
+CODEC := .venv/.codec-built
+SEEDS ?= 50
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run test check format bench proto clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.packages: pyproject.toml setup.py
+	@echo "==> Setting up .venv (Python packages; a minute the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(CODEC): .venv/.packages src/penstock/records/codec.py
+	@echo "==> Building the compiled codec (skipped where there is no C compiler)"
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+setup: $(CODEC)  ## Make .venv with the packages and the compiled codec
+
+demo: setup  ## Publish, kill the broker, restart it, and see that nothing acknowledged is lost
+	@$(BIN)/penstock demo
+
+run: setup  ## Start a broker on 127.0.0.1:9092 with its data in ./penstock-data
+	@$(BIN)/penstock up
+
+check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
+	@echo "==> Format and lint"
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@echo "==> Types"
+	@$(BIN)/mypy
+	@echo "==> Layers"
+	@$(BIN)/lint-imports --no-cache > .venv/layers.txt || (cat .venv/layers.txt; false)
+	@echo "==> Tidy and unit tests"
+	@$(BIN)/pytest tests/tidy tests/unit
+
+test: setup  ## Every test: also property, simulation and system
+	@echo "==> All tests"
+	@$(BIN)/pytest tests
+
+format: setup  ## Format the code and mend what lint can mend
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+bench: setup  ## Measure and print one table; JSON goes to benchmarks/results
+	@$(BIN)/python -m benchmarks
+
+proto: setup  ## Generate the protobuf module from its .proto
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. penstock/protocol/penstock.proto
+
+clean:  ## Remove .venv and everything built
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .hypothesis
+	find src -name '*.so' -delete

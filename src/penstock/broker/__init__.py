@@ -1,0 +1,1 @@
+"""The server: connections in, calls dispatched to handlers, partitions behind them."""

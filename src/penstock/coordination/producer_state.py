@@ -1,0 +1,150 @@
+"""What a partition remembers of each idempotent producer, so that a retry makes no duplicate.
+
+Not transactions, and not the allocation of producer ids. The invariant (R-PRO-2): of one producer
+and epoch, a partition accepts each sequence number once and in order. A batch that repeats one of
+the last five is recognised and answered with the offset it got the first time.
+
+Entries are plain tuples: `check` and `record` run once per batch on the broker's hot path.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
+from penstock.model.limits import (
+    PRODUCER_SILENCE_MS_MAX,
+    PRODUCER_WINDOW_BATCHES,
+    PRODUCERS_PER_PARTITION_MAX,
+)
+from penstock.records.header import BatchHeader
+
+_SEQUENCE_MAX: Final = 2**31 - 1
+_ENTRY: Final = struct.Struct(">qhqB")  # producer id, epoch, last append time, batches in the window
+_BATCH: Final = struct.Struct(">iiq")  # first sequence, last sequence, base offset
+
+
+class RememberedBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+
+
+class ProducerEntry(NamedTuple):
+    epoch: int
+    last_append_ms: int
+    window: tuple[RememberedBatch, ...]  # oldest first, at most five
+
+
+class ProducerState:
+    """The producers of one partition. The shell calls `check`, then `record` for what it appends,
+    and `restore` when an append had to be undone."""
+
+    def __init__(self) -> None:
+        # In the order of their last append, so that the first is the one longest silent.
+        self._entries: dict[int, ProducerEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def check(self, header: BatchHeader) -> int | None:
+        """The base offset of the batch that this one repeats, or None when it is the next one."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            if header.base_sequence != 0:
+                raise UnknownProducer(
+                    f"Producer {header.producer_id} starts at sequence {header.base_sequence} but is "
+                    "not known here: it was silent too long, or its first batch is missing. "
+                    "Ask for a new producer id."
+                )
+            return None
+        if header.producer_epoch != entry.epoch:
+            return self._check_new_epoch(header, entry)
+        last_sequence = entry.window[-1].last_sequence
+        if header.base_sequence == (0 if last_sequence == _SEQUENCE_MAX else last_sequence + 1):
+            return None
+        return self._find_repeated(header, entry)
+
+    def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> ProducerEntry | None:
+        """Remember an appended batch. Returns what `restore` needs to take it back."""
+        entries = self._entries
+        previous = entries.pop(header.producer_id, None)
+        batch = RememberedBatch(header.base_sequence, header.last_sequence, base_offset)
+        if previous is None or previous.epoch != header.producer_epoch:
+            window: tuple[RememberedBatch, ...] = (batch,)
+        else:
+            window = (*previous.window[1 - PRODUCER_WINDOW_BATCHES :], batch)
+        entries[header.producer_id] = ProducerEntry(header.producer_epoch, now_ms, window)
+        if len(entries) > PRODUCERS_PER_PARTITION_MAX:
+            del entries[next(iter(entries))]
+        return previous
+
+    def restore(self, producer_id: int, previous: ProducerEntry | None) -> None:
+        """Take back a `record`. Several are taken back newest first."""
+        if previous is None:
+            self._entries.pop(producer_id, None)
+        else:
+            self._entries[producer_id] = previous
+
+    def expire(self, now_ms: int) -> None:
+        """Forget producers that have been silent for too long."""
+        silent_before_ms = now_ms - PRODUCER_SILENCE_MS_MAX
+        while self._entries:
+            producer_id = next(iter(self._entries))
+            if self._entries[producer_id].last_append_ms >= silent_before_ms:
+                return
+            del self._entries[producer_id]
+
+    def encode(self) -> bytes:
+        """The whole state as bytes, for a snapshot."""
+        parts: list[bytes] = []
+        for producer_id, entry in self._entries.items():
+            parts.append(
+                _ENTRY.pack(producer_id, entry.epoch, entry.last_append_ms, len(entry.window))
+            )
+            parts.extend(_BATCH.pack(*batch) for batch in entry.window)
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> ProducerState:
+        """The state that `encode` wrote."""
+        state = cls()
+        position = 0
+        try:
+            while position < len(data):
+                producer_id, epoch, last_append_ms, count = _ENTRY.unpack_from(data, position)
+                position += _ENTRY.size
+                window = tuple(
+                    RememberedBatch._make(_BATCH.unpack_from(data, position + _BATCH.size * index))
+                    for index in range(count)
+                )
+                position += _BATCH.size * count
+                state._entries[producer_id] = ProducerEntry(epoch, last_append_ms, window)
+        except struct.error as error:
+            raise CorruptLog(f"A producer snapshot ends early, at byte {position}.") from error
+        return state
+
+    def _check_new_epoch(self, header: BatchHeader, entry: ProducerEntry) -> None:
+        if header.producer_epoch < entry.epoch:
+            raise ProducerFenced(
+                f"Producer {header.producer_id} has epoch {header.producer_epoch}, but epoch "
+                f"{entry.epoch} has taken over: stop this producer."
+            )
+        if header.base_sequence != 0:
+            raise OutOfOrderSequence(
+                f"Producer {header.producer_id} starts epoch {header.producer_epoch} at sequence "
+                f"{header.base_sequence} instead of 0."
+            )
+
+    def _find_repeated(self, header: BatchHeader, entry: ProducerEntry) -> int:
+        for batch in reversed(entry.window):
+            if (
+                batch.first_sequence == header.base_sequence
+                and batch.last_sequence == header.last_sequence
+            ):
+                return batch.base_offset
+        raise OutOfOrderSequence(
+            f"Producer {header.producer_id} sent sequence {header.base_sequence} after "
+            f"{entry.window[-1].last_sequence}: a batch between them is missing."
+        )

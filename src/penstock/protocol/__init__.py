@@ -1,0 +1,1 @@
+"""Bytes on the wire, without sockets: frames, calls and their protobuf envelopes."""

@@ -1,0 +1,1 @@
+"""What the cluster consists of: topics, partitions, brokers, kept durably behind one interface."""

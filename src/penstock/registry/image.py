@@ -1,0 +1,60 @@
+"""The cluster as one broker knows it: an immutable picture, replaced whole at every change.
+
+Nothing on the data path asks the registry a question; it looks at the image it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from penstock.model.errors import UnknownTopic
+from penstock.model.ids import BrokerId, Term, TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerImage:
+    """A broker that is alive and where clients reach it."""
+
+    id: BrokerId
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage:
+    """Who leads a partition and who has a copy."""
+
+    leader: BrokerId
+    term: Term
+    replicas: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """A topic: its partitions, and those of its settings that differ from the defaults."""
+
+    name: str
+    id: TopicId
+    partitions: tuple[PartitionImage, ...]
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    deleting: bool = False
+    """Its deletion has begun and is finished at the next start if a crash comes between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterImage:
+    """Everything the registry knows."""
+
+    cluster_id: str
+    brokers: Mapping[BrokerId, BrokerImage]
+    topics: Mapping[str, TopicImage]
+
+    def topic(self, name: str) -> TopicImage:
+        """The topic, or UnknownTopic with what to do."""
+        topic = self.topics.get(name)
+        if topic is None or topic.deleting:
+            raise UnknownTopic(
+                f"There is no topic {name!r}: create it with `penstock topics create {name}`."
+            )
+        return topic
