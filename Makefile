@@ -18,7 +18,7 @@ help:  ## Show this list
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(CODEC): .venv/.packages src/penstock/records/codec.py
+$(CODEC): .venv/.packages src/penstock/records/codec.py src/penstock/records/builder.py
 	@echo "==> Building the compiled codec (skipped where there is no C compiler)"
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@

@@ -2,7 +2,8 @@
 
     PenstockError
     ├── ProtocolError        MalformedFrame  UnsupportedVersion  UnknownCall  FrameTooLarge
-    ├── TopicError           UnknownTopic  TopicExists  InvalidTopic  InvalidConfig  TooManyPartitions
+    ├── TopicError           UnknownTopic  TopicExists  InvalidTopic  InvalidConfig
+    │                        TooManyPartitions
     ├── BatchError           CorruptBatch  InvalidBatch  BatchTooLarge
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
     ├── OffsetOutOfRange
@@ -268,6 +269,8 @@ def _tree(error: type[PenstockError]) -> dict[int, type[PenstockError]]:
 BY_CODE = _tree(PenstockError)
 
 
-def from_code(code: int, message: str) -> PenstockError:
-    """The error a peer reported. A code of a newer peer becomes a plain PenstockError."""
-    return BY_CODE.get(code, PenstockError)(message)
+def from_code(code: int, message: str, *, retriable: bool = False) -> PenstockError:
+    """The error a peer reported. Of a code that only a newer peer knows, what is left is whether
+    the call may be tried again."""
+    unknown = UnavailableError if retriable else PenstockError
+    return BY_CODE.get(code, unknown)(message)

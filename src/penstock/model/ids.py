@@ -9,7 +9,9 @@ from penstock.model.errors import InvalidTopic
 from penstock.model.limits import TOPIC_NAME_LENGTH_MAX
 
 BrokerId = NewType("BrokerId", int)
-TopicId = NewType("TopicId", str)  # 32 hexadecimal digits; a topic deleted and made again gets a new one
+TopicId = NewType(
+    "TopicId", str
+)  # 32 hexadecimal digits; a topic deleted and made again gets a new one
 Term = NewType("Term", int)
 
 # Topics that hold the broker's own state. Clients may read them, only the broker writes them.
@@ -31,7 +33,9 @@ class TopicPartition(NamedTuple):
 def check_topic_name(name: str) -> str:
     """Return the name if it may name a topic (Kafka's rules), else raise InvalidTopic."""
     if not name:
-        raise InvalidTopic("A topic name is empty: give it one to 249 letters, digits, '.', '_', '-'.")
+        raise InvalidTopic(
+            "A topic name is empty: give it one to 249 letters, digits, '.', '_', '-'."
+        )
     if name in (".", ".."):
         raise InvalidTopic(f"A topic cannot be named {name!r}: it would be a folder's own name.")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
@@ -40,7 +44,7 @@ def check_topic_name(name: str) -> str:
         )
     if not _TOPIC_NAME.fullmatch(name):
         raise InvalidTopic(
-            f"The topic name {name[:80]!r} has a character other than letters, digits, '.', '_', '-'."
+            f"The topic name {name[:80]!r} has a character other than letters, digits and '._-'."
         )
     return name
 

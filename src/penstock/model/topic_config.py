@@ -65,12 +65,21 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
 NAMES: Final = tuple(field.name for field in fields(TopicConfig))
 
 
+def canonical_name(given: str) -> str:
+    """The setting's name: `segment-bytes` and `segment.bytes` are written `segment_bytes`."""
+    name = given.replace("-", "_").replace(".", "_")
+    if name not in NAMES:
+        near = get_close_matches(name, NAMES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(NAMES)}."
+        raise InvalidConfig(f"A topic has no setting {given!r}.{hint}")
+    return name
+
+
 def with_settings(config: TopicConfig, settings: Mapping[str, str]) -> TopicConfig:
-    """The config with the named settings changed, each checked. `segment-bytes` and
-    `segment.bytes` are read as `segment_bytes`."""
+    """The config with the named settings changed, each checked."""
     changes: dict[str, object] = {}
     for given, text in settings.items():
-        name = given.replace("-", "_").replace(".", "_")
+        name = canonical_name(given)
         changes[name] = _parse(name, given, text)
     return replace(config, **changes)  # type: ignore[arg-type]
 
@@ -80,10 +89,6 @@ def _parse(name: str, given: str, text: str) -> str | int:
         if text not in _CHOICES[name]:
             raise InvalidConfig(f"{given} is {text!r}: it can be {' or '.join(_CHOICES[name])}.")
         return text
-    if name not in _RANGES:
-        near = get_close_matches(name, NAMES, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(NAMES)}."
-        raise InvalidConfig(f"A topic has no setting {given!r}.{hint}")
     low, high = _RANGES[name]
     try:
         number = int(text)

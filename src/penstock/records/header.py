@@ -43,6 +43,7 @@ CODEC_MAX: Final = 4
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+NO_TERM: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET: Final = struct.Struct(">q")
@@ -219,6 +220,33 @@ def stamp_append_time(view: memoryview, now_ms: int) -> None:
     (attributes,) = _ATTRIBUTES.unpack_from(view, _ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(view, _ATTRIBUTES_POSITION, attributes | APPEND_TIME_FLAG)
     _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_POSITION, now_ms)
+    _write_crc(view)
+
+
+def write_header(batch: bytearray, header: BatchHeader) -> None:
+    """Write the header in front of the records that are there, with its length and checksum as
+    they are, whatever the header given says of these two."""
+    _HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        len(batch) - LENGTH_PREFIX_BYTES,
+        header.term,
+        MAGIC,
+        0,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp_ms,
+        header.max_timestamp_ms,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+    _write_crc(memoryview(batch))
+
+
+def _write_crc(view: memoryview) -> None:
     _CRC.pack_into(view, CRC_POSITION, crc32c(view[CRC_START:]))
 
 

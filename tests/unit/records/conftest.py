@@ -1,0 +1,13 @@
+"""Runs every test that takes `implementation` interpreted and compiled, in one run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
+
+
+@pytest.fixture(params=IMPLEMENTATIONS, ids=lambda implementation: implementation.name)
+def implementation(request: pytest.FixtureRequest) -> Implementation:
+    assert isinstance(request.param, Implementation)
+    return request.param

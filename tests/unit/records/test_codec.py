@@ -1,0 +1,352 @@
+"""records.codec: messages out of batches, ours and others', sound and hostile."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from penstock.model.errors import BatchError, ClientClosed, CorruptBatch, InvalidBatch
+from penstock.records import COMPILED, Codec, build_batch, control_batch, decode_messages
+from penstock.records.compression import compress
+from penstock.records.header import HEADER_BYTES, read_header, stamp_append_time, write_header
+from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
+from tests.unit.records.oracles import ORACLE_IDS, ORACLES, Build, Record
+from tests.unit.records.test_builder import RECORDS
+
+Decode = Any
+
+
+def rows(messages: list[Any]) -> list[tuple[object, ...]]:
+    return [
+        (message.offset, message.timestamp_ms, message.key, message.value, message.headers)
+        for message in messages
+    ]
+
+
+def raw_batch(records: bytes, **changes: int) -> bytes:
+    """A batch with a right checksum around these bytes, said to be one record."""
+    batch = bytearray(HEADER_BYTES) + records
+    header = read_header(build_batch([(None, None)]))
+    write_header(batch, header._replace(**changes))
+    return bytes(batch)
+
+
+def raw_record(body: bytes) -> bytes:
+    assert len(body) < 64
+    return bytes([len(body) * 2]) + body
+
+
+def test_the_compiled_codec_is_what_users_get_where_it_exists() -> None:
+    expected = IMPLEMENTATIONS[-1].reading.decode_messages
+    assert decode_messages is expected
+    assert (IMPLEMENTATIONS[-1].name == "compiled") == COMPILED
+
+
+@pytest.mark.parametrize(("name", "build", "read", "codec"), ORACLES, ids=ORACLE_IDS)
+def test_reads_what_other_clients_write(
+    name: str, build: Build, read: object, codec: int, implementation: Implementation
+) -> None:
+    batch = build(RECORDS, codec)
+    messages = implementation.reading.decode_messages(batch, "orders", 3, 0)
+    assert rows(messages) == [(index, *record) for index, record in enumerate(RECORDS)]
+    assert {(message.topic, message.partition) for message in messages} == {("orders", 3)}
+
+
+def test_batches_end_to_end_from_an_offset(implementation: Implementation) -> None:
+    """R-STO-2: a read starts exactly at the asked offset."""
+    payload = b"".join(
+        bytes(build_batch([(None, b"%d" % (start + i)) for i in range(4)], base_offset=start))
+        for start in (100, 104, 108)
+    )
+    for view in (payload, bytearray(payload), memoryview(payload)):
+        for start_offset in range(98, 114):
+            messages = implementation.reading.decode_messages(view, "t", 0, start_offset)
+            offsets = [message.offset for message in messages]
+            assert offsets == list(range(max(start_offset, 100), 112))
+            assert [message.value for message in messages] == [b"%d" % o for o in offsets]
+
+
+def test_control_batches_are_skipped(implementation: Implementation) -> None:
+    payload = (
+        control_batch(2, b"leader", timestamp_ms=1, base_offset=0)
+        + build_batch([(None, b"data")], base_offset=1)
+        + control_batch(1, b"commit", timestamp_ms=1, base_offset=2)
+    )
+    assert [m.offset for m in implementation.reading.decode_messages(payload, "t", 0, 0)] == [1]
+    assert implementation.reading.decode_columns(payload, 0).record_count == 1
+
+
+def test_append_time(implementation: Implementation) -> None:
+    batch = build_batch([(None, b"a"), (None, b"b")], timestamp_ms=1000)
+    assert implementation.reading.decode_messages(batch, "t", 0, 0)[0].timestamp_type == "create"
+    stamp_append_time(memoryview(batch), 5000)
+    messages = implementation.reading.decode_messages(batch, "t", 0, 0)
+    assert [(m.timestamp_ms, m.timestamp_type) for m in messages] == [(5000, "append")] * 2
+    assert [*implementation.reading.decode_columns(batch, 0).timestamps_ms] == [5000, 5000]
+
+
+def test_a_compacted_batch_has_gaps(implementation: Implementation) -> None:
+    """Records 1 and 4 of 0 to 9 are left; or none at all."""
+    records = raw_record(b"\0\0\x02\x01\x01\0") + raw_record(b"\0\0\x08\x01\x01\0")
+    batch = raw_batch(records, record_count=2, last_offset_delta=9, base_offset=20)
+    assert [m.offset for m in implementation.reading.decode_messages(batch, "t", 0, 0)] == [21, 24]
+    emptied = raw_batch(b"", record_count=0, last_offset_delta=9)
+    assert implementation.reading.decode_messages(emptied, "t", 0, 0) == []
+    assert implementation.reading.decode_columns(emptied, 0).record_count == 0
+
+
+def test_nothing_decodes_to_nothing(implementation: Implementation) -> None:
+    assert implementation.reading.decode_messages(b"", "t", 0, 0) == []
+
+
+class Source:
+    """Takes acknowledgements."""
+
+    def acknowledge(self, message: object) -> object:
+        return ("acknowledged", message)
+
+
+def test_a_message(implementation: Implementation) -> None:
+    batch = build_batch([(b"k", b"v")], timestamp_ms=9, base_offset=4)
+    source = Source()
+    (message,) = implementation.reading.decode_messages(batch, "orders", 2, 0, source)
+    assert message.source is source
+    assert message.ack() == ("acknowledged", message)
+    assert repr(message) == (
+        "Message('orders', 2, offset=4, key=b'k', value=b'v', timestamp_ms=9, headers=())"
+    )
+    for name in ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers", "new"):
+        with pytest.raises(AttributeError):
+            setattr(message, name, None)
+
+
+def test_a_message_does_not_keep_its_source(implementation: Implementation) -> None:
+    """Else a consumer that holds messages and is dropped would never be collected."""
+    source = Source()
+    batch = build_batch([(b"k", b"v")])
+    (message,) = implementation.reading.decode_messages(batch, "orders", 2, 0, source)
+    del source
+    assert message.source is None
+    with pytest.raises(ClientClosed, match="is gone"):
+        message.ack()
+    (message,) = implementation.reading.decode_messages(batch, "orders", 2, 0)
+    with pytest.raises(ClientClosed, match="is gone"):
+        message.ack()
+
+
+# --- hostile input -----------------------------------------------------------------------------
+
+SMALL: list[Record] = [(5, b"k", b"v", (("h", b"w"), ("n", None))), (6, None, b"x" * 70, ())]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_flipped_bit_is_found_or_harmless(
+    codec: Codec, implementation: Implementation
+) -> None:
+    from tests.unit.records.oracles import aiokafka_build
+
+    batch = aiokafka_build(SMALL, codec)
+    sound = rows(implementation.reading.decode_messages(batch, "t", 0, 0))
+    for bit in range(len(batch) * 8):
+        damaged = bytearray(batch)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            messages = implementation.reading.decode_messages(damaged, "t", 0, 0)
+        except BatchError:
+            continue
+        base_offset = read_header(damaged).base_offset
+        assert [(row[0], *row[1:]) for row in rows(messages)] == [
+            (base_offset + row[0], *row[1:])  # type: ignore[operator]
+            for row in sound
+        ], f"bit {bit} was not noticed"
+
+
+def test_every_cut_is_found(implementation: Implementation) -> None:
+    first, second = build_batch([(None, b"a")]), build_batch([(None, b"b")], base_offset=1)
+    payload = bytes(first + second)
+    for length in range(1, len(payload)):
+        if length != len(first):
+            with pytest.raises(InvalidBatch):
+                implementation.reading.decode_messages(payload[:length], "t", 0, 0)
+
+
+def test_every_inner_byte_is_hostile(implementation: Implementation) -> None:
+    """With a right checksum, any byte of the records may be anything: an InvalidBatch, or records
+    whose parts all lie within the batch. Interpreted and compiled agree on which."""
+    sound = build_batch([(b"key", b"value"), (None, b"x" * 70)], base_offset=7)
+    (interpreted, *_) = IMPLEMENTATIONS
+    for position in range(HEADER_BYTES, len(sound)):
+        for byte in (0x00, 0x01, 0x02, 0x0D, 0x7F, 0x80, 0x81, 0xFE, 0xFF):
+            batch = bytearray(sound)
+            batch[position] = byte
+            write_header(batch, read_header(batch))
+            outcome = outcome_of(implementation.reading.decode_messages, batch)
+            assert outcome == outcome_of(interpreted.reading.decode_messages, batch)
+
+
+def outcome_of(decode: Decode, batch: bytearray) -> object:
+    try:
+        return rows(decode(batch, "t", 0, 0))
+    except InvalidBatch as error:
+        return str(error)
+
+
+# The parts of a record: attributes, timestamp delta, offset delta, key, value, header count.
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "ends within a record"),
+        (b"\0\0\0\x01\x01", "ends within a record"),
+        (b"\0\0\x02\x01\x01\0", "offset delta 1 follows -1"),
+        (b"\0\0\x01\x01\x01\0", "offset delta -1 follows -1"),
+        (b"\0\0\0\x03\x01\0", "says it has -2 bytes"),
+        (b"\0\0\0\x04\x01\0", "ends within a record"),
+        (b"\0\0\0\x10\x01\0", "says it has 8 bytes"),
+        (b"\0\0\0\xfe\xff\xff\xff\x0f\x01\0", "says it has 2147483647 bytes"),
+        (b"\0\0\0\xff\xff\xff\xff\x0f\x01\0", "says it has -2147483648 bytes"),
+        (b"\0\0\0\x01\x01\x01", "has -1 headers"),
+        (b"\0\0\0\x01\x01\0\0", "does not end where it says"),
+        (b"\0\0\0\x01\x01\x02", "ends within a record"),
+        (b"\0\0\0\x01\x01\x02\x01\x01", "header has no name"),
+        (b"\0\0\0\x01\x01\x02\x02a\x01\x00", "headers do not end where it does"),
+        (b"\0\0\0\x01\x01\xfe\xff\xff\xff\x0f\x02a\x01", "ends within a record"),
+        (b"\0\0\0\x01\x01\x02\x10a", "says it has 8 bytes"),
+    ],
+)
+def test_a_record_that_makes_no_sense(
+    body: bytes, message: str, implementation: Implementation
+) -> None:
+    batch = raw_batch(raw_record(body), base_offset=33)
+    with pytest.raises(InvalidBatch, match=f"at offset 33 .*{message}"):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+    with pytest.raises(InvalidBatch, match=f"at offset 33 .*{message}"):
+        implementation.reading.decode_columns(batch, 0)
+
+
+def test_a_record_may_not_reach_into_the_next(implementation: Implementation) -> None:
+    """Its value has a byte more than it, and that byte is there: the next record's first."""
+    first, second = raw_record(b"\0\0\0\x01\x02"), raw_record(b"\0\0\x02\x01\x01\0")
+    batch = raw_batch(first + second, record_count=2, last_offset_delta=1)
+    with pytest.raises(InvalidBatch, match="a record of 5 bytes does not end where it says"):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("varint", "value"),
+    [
+        (b"\x00", 0),
+        (b"\x01", -1),
+        (b"\x7e", 63),
+        (b"\x7f", -64),
+        (b"\x80\x01", 64),
+        (b"\x80\x00", 0),  # longer than needed, as Kafka's readers accept it
+        (b"\xfe\xff\xff\xff\x0f", 2**31 - 1),
+        (b"\xff\xff\xff\xff\x0f", -(2**31)),
+        (b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f", 2**62 - 1),
+        (b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 2**62),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00", -(2**62)),
+    ],
+)
+def test_varints_of_64_bits(varint: bytes, value: int, implementation: Implementation) -> None:
+    """The timestamp delta is the one field of 64 bits."""
+    batch = raw_batch(raw_record(b"\0" + varint + b"\0\x01\x01\0"), base_timestamp_ms=0)
+    (message,) = implementation.reading.decode_messages(batch, "t", 0, 0)
+    assert message.timestamp_ms == value
+
+
+@pytest.mark.parametrize(
+    ("varint", "message"),
+    [
+        (b"\xff" * 9 + b"\x01", f"timestamp delta is {-(2**63)} ms"),
+        (b"\xff" * 9 + b"\x02", "number of 10 bytes is out of range"),
+        (b"\x80" * 10 + b"\x00", "more than 10 bytes"),
+        (b"\x80" * 11, "more than 10 bytes"),
+    ],
+)
+def test_overlong_varints_of_64_bits(
+    varint: bytes, message: str, implementation: Implementation
+) -> None:
+    batch = raw_batch(raw_record(b"\0" + varint + b"\0\x01\x01\0"))
+    with pytest.raises(InvalidBatch, match=message):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("varint", "message"),
+    [
+        (b"\x80\x80\x80\x80\x10", "number of 5 bytes is out of range"),
+        (b"\x80\x80\x80\x80\x80\x00", "more than 5 bytes"),
+    ],
+)
+def test_overlong_varints_of_32_bits(
+    varint: bytes, message: str, implementation: Implementation
+) -> None:
+    batch = raw_batch(raw_record(b"\0\0" + varint + b"\x01\x01\0"))
+    with pytest.raises(InvalidBatch, match=message):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+
+
+def test_counts_that_are_not_so(implementation: Implementation) -> None:
+    record = raw_record(b"\0\0\0\x01\x01\0")
+    for count, message in ((0, "bytes follow its last record"), (2**31 - 1, "ends within")):
+        batch = raw_batch(record, record_count=count, last_offset_delta=2**31 - 2)
+        with pytest.raises(InvalidBatch, match=message):
+            implementation.reading.decode_messages(batch, "t", 0, 0)
+        with pytest.raises(InvalidBatch, match=message):
+            implementation.reading.decode_columns(batch, 0)
+
+
+def test_times_that_cannot_be_added(implementation: Implementation) -> None:
+    batch = raw_batch(raw_record(b"\0\0\0\x01\x01\0"), base_timestamp_ms=-(2**63))
+    with pytest.raises(InvalidBatch, match="base timestamp"):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+
+
+def test_a_header_name_that_is_no_text(implementation: Implementation) -> None:
+    """One careless producer does not stop every consumer."""
+    batch = raw_batch(raw_record(b"\0\0\0\x01\x01\x02\x04\xffa\x01"))
+    (message,) = implementation.reading.decode_messages(batch, "t", 0, 0)
+    assert message.headers == (("\N{REPLACEMENT CHARACTER}a", None),)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_data_that_does_not_decompress(codec: int, implementation: Implementation) -> None:
+    """The checksum is right, so it is no damage that another try would mend."""
+    batch = raw_batch(b"neither gzip nor anything else", attributes=codec, base_offset=8)
+    with pytest.raises(InvalidBatch, match="at offset 8 cannot be decompressed"):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+
+
+def test_a_wrong_checksum_is_corrupt(implementation: Implementation) -> None:
+    batch = build_batch([(None, b"v")], base_offset=77)
+    struct.pack_into(">I", batch, 17, crc32c(batch[21:]) ^ 1)
+    with pytest.raises(CorruptBatch, match="base offset 77"):
+        implementation.reading.decode_messages(batch, "t", 0, 0)
+
+
+def test_many_bombs_are_one_bomb(
+    implementation: Implementation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch is within the limit, all of them are not."""
+    value = bytes(60_000)
+    payload = b"".join(
+        bytes(build_batch([(None, value)], codec=4, base_offset=offset)) for offset in range(4)
+    )
+    assert len(implementation.reading.decode_messages(payload, "t", 0, 0)) == 4
+    monkeypatch.setattr(implementation.reading, "DECOMPRESSED_BYTES_MAX", 200_000)
+    with pytest.raises(InvalidBatch, match="at offset 3 cannot be decompressed"):
+        implementation.reading.decode_messages(payload, "t", 0, 0)
+
+
+def test_raw_snappy_of_librdkafka(implementation: Implementation) -> None:
+    import cramjam
+
+    sound = build_batch([(b"k", b"v" * 100)])
+    records = bytes(sound[HEADER_BYTES:])
+    for compressed in (cramjam.snappy.compress_raw(records), compress(Codec.SNAPPY, records)):
+        batch = raw_batch(bytes(compressed), attributes=Codec.SNAPPY)
+        (message,) = implementation.reading.decode_messages(batch, "t", 0, 0)
+        assert (message.key, message.value) == (b"k", b"v" * 100)
