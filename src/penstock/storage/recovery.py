@@ -1,0 +1,238 @@
+"""From a folder as a crash left it to a list of whole segments.
+
+The folder walk gives the map; only segments without a sealed name are read. The invariant: what
+was flushed is kept or the log is refused, never cut. That rests on the order in `storage.jobs`:
+
+- a sealed name is whole and has no gap before it: anything else is damage, and refused;
+- while a segment is unsealed, nothing behind it was acknowledged as durable: if its end was torn
+  away, the segments behind it go too;
+- inside an unsealed file, a missing end or sectors of zeros are a torn write and cut; any other
+  damage is decayed data that may have been acknowledged, and the log is refused, bytes untouched;
+- segments are deleted from the oldest on: a name that says "deleted" takes all older ones along.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from penstock.model.errors import CorruptLog
+from penstock.records.header import BatchHeader
+from penstock.storage.files import Directory
+from penstock.storage.index import OFFSET_SUFFIX, TIME_SUFFIX, SegmentIndex
+from penstock.storage.jobs import seal_segment
+from penstock.storage.scan import corrupt, is_tear, scan
+from penstock.storage.segment import LOG_SUFFIX, Segment
+
+logger = logging.getLogger(__name__)
+
+DELETED_SUFFIX: Final = ".deleted"
+_NAME: Final = re.compile(r"(\d{20})(?:-(\d{20})|\.open)\.(log|log\.deleted|index|time)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanEnd:
+    """How an orderly shutdown left a log. While it fits, the active segment is not read again."""
+
+    first_offset: int
+    """Of the active segment."""
+    size_bytes: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file as its name has it."""
+
+    name: str
+    first_offset: int
+    last_offset: int | None
+    """None while it is unsealed."""
+
+
+def log_files(names: list[str], *, deleted: bool = False) -> list[LogFile]:
+    """The log files among the names, oldest first."""
+    wanted = "log.deleted" if deleted else "log"
+    found = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None and match[3] == wanted:
+            last = None if match[2] is None else int(match[2])
+            found.append(LogFile(name, int(match[1]), last))
+    return sorted(found, key=lambda file: file.first_offset)
+
+
+def recover(directory: Directory, interval_bytes: int, clean_end: CleanEnd | None) -> list[Segment]:
+    """The segments, oldest first; all but the last are sealed, the last may be sealed too.
+
+    CorruptLog if the folder cannot be what a crash left. Everything that is returned is durable.
+    """
+    names = directory.names()
+    files = _finish_deletions(directory, names)
+    _check_names(directory, files)
+    _remove_orphans(directory, names, files)
+    segments = [_segment(directory, file, interval_bytes) for file in files]
+    unsealed = [segment for segment in segments if not segment.sealed]
+    if len(unsealed) == 1 and _is_clean(unsealed[0], segments[-1], clean_end):
+        assert clean_end is not None
+        unsealed[0].next_offset = clean_end.next_offset
+        return segments
+    return _recover_unsealed(directory, segments)
+
+
+def _is_clean(segment: Segment, last: Segment, clean_end: CleanEnd | None) -> bool:
+    return (
+        clean_end is not None
+        and segment is last
+        and segment.first_offset == clean_end.first_offset
+        and segment.size_bytes == clean_end.size_bytes
+    )
+
+
+def _finish_deletions(directory: Directory, names: list[str]) -> list[LogFile]:
+    """Remove what a deletion had begun with; the files that stay."""
+    deleted = log_files(names, deleted=True)
+    files = log_files(names)
+    if not deleted:
+        return files
+    deleted_through = max(file.last_offset or 0 for file in deleted)
+    doomed = [
+        file
+        for file in files
+        if file.last_offset is not None and file.last_offset <= deleted_through
+    ]
+    # The marks go last: until then another crash finds the same.
+    for file in doomed:
+        directory.remove(file.name)
+    if doomed:
+        directory.flush()
+    for file in deleted:
+        directory.remove(file.name)
+    return [file for file in files if file not in doomed]
+
+
+def _check_names(directory: Directory, files: list[LogFile]) -> None:
+    """Sealed segments must follow one another; what comes after an unsealed one is seen later."""
+    for file in files:
+        if file.last_offset is not None and file.last_offset < file.first_offset:
+            raise CorruptLog(f"{directory.path}/{file.name} ends before it begins: rename it back.")
+    for before, after in pairwise(files):
+        if before.last_offset is None:
+            follows = after.first_offset > before.first_offset
+        else:
+            follows = after.first_offset == before.last_offset + 1
+        if not follows:
+            raise CorruptLog(
+                f"{directory.path}/{after.name} does not follow {before.name}: a file is missing "
+                f"or was renamed; restore it."
+            )
+
+
+def _remove_orphans(directory: Directory, names: list[str], files: list[LogFile]) -> None:
+    """Remove indexes whose log has another name by now, or is gone."""
+    stems = {file.name.removesuffix(LOG_SUFFIX) for file in files}
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None and match[3] in ("index", "time"):
+            stem = name.removesuffix(OFFSET_SUFFIX).removesuffix(TIME_SUFFIX)
+            if stem not in stems:
+                directory.remove(name)
+
+
+def _segment(directory: Directory, file: LogFile, interval_bytes: int) -> Segment:
+    size_bytes = directory.size(file.name)
+    sealed = file.last_offset is not None
+    if sealed and size_bytes == 0:
+        raise corrupt(f"{directory.path}/{file.name}", 0, "it is empty")
+    return Segment(
+        directory,
+        first_offset=file.first_offset,
+        next_offset=file.first_offset if file.last_offset is None else file.last_offset + 1,
+        size_bytes=size_bytes,
+        sealed=sealed,
+        interval_bytes=interval_bytes,
+    )
+
+
+def _recover_unsealed(directory: Directory, segments: list[Segment]) -> list[Segment]:
+    """Scan what is not sealed, cut what was torn, seal all but the last."""
+    unsealed_bytes = sum(segment.size_bytes for segment in segments if not segment.sealed)
+    for place, segment in enumerate(segments):
+        if segment.sealed:
+            continue
+        size_before = segment.size_bytes
+        segment = segments[place] = _scan(segment)
+        behind = segments[place + 1 :]
+        if behind and segment.next_offset != behind[0].first_offset:
+            _drop(directory, segment, behind)
+            del segments[place + 1 :]
+        if segment.size_bytes != size_before:
+            segment.file.truncate(segment.size_bytes)
+        if place + 1 < len(segments):
+            seal_segment(directory, segment)
+            segment.seal()
+        elif size_before:
+            # What was found may be in the cache alone, after a crash of the process.
+            segment.file.flush()
+    if unsealed_bytes:
+        directory.flush()
+    return segments
+
+
+def _scan(segment: Segment) -> Segment:
+    """The segment up to the end of its whole batches; the file is left as it is."""
+    index = SegmentIndex()
+    first_offset = segment.first_offset
+    end = 0
+    next_offset = first_offset
+
+    def visit(position: int, header: BatchHeader) -> None:
+        nonlocal end, next_offset
+        offset = header.base_offset - first_offset
+        index.add(offset, position, header.max_timestamp_ms, header.term, segment.interval_bytes)
+        end = position + header.length
+        next_offset = header.next_offset
+
+    damage = scan(segment.file, segment.size_bytes, first_offset, visit)
+    if damage is not None:
+        if not is_tear(segment.file, damage, segment.size_bytes):
+            raise corrupt(segment.path, damage.position, damage.reason)
+        logger.warning(
+            "%s was torn by a crash at position %d (%s): %d bytes cut, it goes on at offset %d.",
+            segment.path,
+            damage.position,
+            damage.reason,
+            segment.size_bytes - damage.position,
+            damage.next_offset,
+        )
+    return Segment(
+        segment.directory,
+        first_offset=first_offset,
+        next_offset=next_offset,
+        size_bytes=end,
+        sealed=False,
+        interval_bytes=segment.interval_bytes,
+        index=index,
+    )
+
+
+def _drop(directory: Directory, torn: Segment, behind: list[Segment]) -> None:
+    """Remove the unsealed segments behind a torn one. A crash in between is no worse: what is
+    left of them is still behind a tear."""
+    first = behind[0]
+    if first.first_offset < torn.next_offset or any(segment.sealed for segment in behind):
+        raise CorruptLog(
+            f"{torn.path} ends before offset {torn.next_offset}, but {first.path} begins at "
+            f"{first.first_offset}: a file is damaged or was renamed; restore it."
+        )
+    for segment in behind:
+        logger.warning(
+            "%s was written after what a crash tore from %s: %d bytes removed.",
+            segment.path,
+            torn.path,
+            segment.size_bytes,
+        )
+        directory.remove(segment.stem + LOG_SUFFIX)

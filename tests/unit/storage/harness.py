@@ -1,0 +1,71 @@
+"""What the storage tests share: batches to append, and a log driven the way a replica does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.model.errors import CorruptBatch
+from penstock.records.builder import BatchBuilder
+from penstock.records.header import BatchHeader, check_batch
+from penstock.storage.files import Directory
+from penstock.storage.log import Log, LogConfig
+
+NOW_MS = 1_700_000_000_000
+CONFIG = LogConfig(segment_bytes=1500, segment_ms=60_000, index_interval_bytes=256)
+
+
+def make_batch(value: bytes = b"value", *, records: int = 1, timestamp_ms: int = NOW_MS) -> bytes:
+    """A batch of records a millisecond apart."""
+    builder = BatchBuilder(bytes_max=1 << 24)
+    for number in range(records):
+        builder.append(timestamp_ms + number, None, value)
+    return bytes(builder.build())
+
+
+def stage(log: Log, batch: bytes, term: int = 0) -> int:
+    view = memoryview(bytearray(batch))
+    return log.stage(check_batch(view), view, term)
+
+
+def append(log: Log, *batches: bytes, now_ms: int = NOW_MS) -> list[int]:
+    offsets = [stage(log, batch) for batch in batches]
+    log.write_staged(now_ms)
+    return offsets
+
+
+def flush(log: Log, *, include_active: bool = True) -> int | None:
+    """Run a flush job to its end, if there is one; the durable offset."""
+    job = log.flush_job(include_active)
+    if job is None:
+        return None
+    job.run()
+    return log.finish_flush(job)
+
+
+def open_log(directory: Directory, config: LogConfig = CONFIG) -> Log:
+    return Log.open(directory, config)
+
+
+def split(payload: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The checked batches of a slice."""
+    view = memoryview(payload)
+    while view:
+        header = check_batch(view)
+        yield header, bytes(view[: header.length])
+        view = view[header.length :]
+
+
+def read_all(log: Log, max_bytes: int = 700) -> list[tuple[BatchHeader, bytes]]:
+    """Every batch, read and checked the way a consumer does: checksums, and no gap of offsets."""
+    batches = []
+    offset = log.start_offset
+    while offset < log.written_offset:
+        part = list(split(log.read(offset, max_bytes, log.written_offset).read()))
+        assert part, f"nothing at offset {offset}"
+        for header, _ in part:
+            if header.base_offset != offset:
+                raise CorruptBatch(f"offset {header.base_offset} came after {offset - 1}")
+            offset = header.next_offset
+        batches += part
+    assert offset == log.written_offset
+    return batches

@@ -1,0 +1,53 @@
+"""Offsets by time: exact to the record, whatever the order of the timestamps."""
+
+from __future__ import annotations
+
+from penstock.records.builder import control_batch
+from penstock.records.header import check_batch, stamp_append_time
+from penstock.storage.log import Log
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.unit.storage.harness import NOW_MS, append, make_batch, open_log
+
+
+def filled() -> tuple[Log, list[tuple[int, int]]]:
+    """A log of several segments whose times go up and down; (offset, timestamp) of its records."""
+    log = open_log(SimulatedDisk().root)
+    records = []
+    for number in range(60):
+        timestamp_ms = NOW_MS + number * 10 - (number * 7 % 5) * 25
+        (offset,) = append(log, make_batch(records=3, timestamp_ms=timestamp_ms))
+        records += [(offset + delta, timestamp_ms + delta) for delta in range(3)]
+    assert log.segment_count > 2
+    return log, records
+
+
+def test_the_first_record_at_or_after_the_time() -> None:
+    """R-STO-2."""
+    log, records = filled()
+    for timestamp_ms in range(NOW_MS - 120, NOW_MS + 620, 3):
+        expected = next((found for found in records if found[1] >= timestamp_ms), None)
+        assert log.offset_for_time(timestamp_ms, log.written_offset) == expected
+
+
+def test_nothing_beyond_the_limit() -> None:
+    log, records = filled()
+    for limit in range(0, log.written_offset, 3):
+        timestamp_ms = NOW_MS + 200
+        expected = next((found for found in records[:limit] if found[1] >= timestamp_ms), None)
+        assert log.offset_for_time(timestamp_ms, limit) == expected
+
+
+def test_append_time_counts_where_the_topic_has_it() -> None:
+    log = open_log(SimulatedDisk().root)
+    view = memoryview(bytearray(make_batch(records=2)))
+    stamp_append_time(view, NOW_MS + 500)
+    append(log, bytes(view))
+    assert log.offset_for_time(NOW_MS + 100, 2) == (0, NOW_MS + 500)
+
+
+def test_control_batches_hold_no_messages() -> None:
+    log = open_log(SimulatedDisk().root)
+    control = bytes(control_batch(1, b"", timestamp_ms=NOW_MS + 100))
+    assert check_batch(memoryview(control)).is_control
+    append(log, make_batch(), control, make_batch(timestamp_ms=NOW_MS + 200))
+    assert log.offset_for_time(NOW_MS + 50, log.written_offset) == (2, NOW_MS + 200)

@@ -1,0 +1,97 @@
+"""What `penstock inspect` learns of a partition's folder without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.model.errors import StorageFailed
+from penstock.storage.journal import write_journal
+from penstock.storage.os_files import OsDirectory
+from penstock.storage.segment import LOG_SUFFIX, sealed_stem
+from penstock.storage.verify import verify
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.unit.storage.harness import append, flush, make_batch, open_log
+
+
+def filled() -> SimulatedDisk:
+    """Three segments of two batches, three records each, closed in order."""
+    disk = SimulatedDisk()
+    log = open_log(disk.root)
+    for _ in range(6):
+        append(log, make_batch(b"x" * 200, records=3))
+    log.close()
+    write_journal(disk.root, "producers.journal", b"facts")
+    return disk
+
+
+def problems(disk: SimulatedDisk) -> dict[str, str]:
+    return {
+        finding.path.removeprefix("disk/"): f"{finding.position}: {finding.problem}"
+        for finding in verify(disk.root)
+        if finding.problem
+    }
+
+
+def test_a_sound_folder(tmp_path: Path) -> None:
+    disk = filled()
+    findings = list(verify(disk.root))
+    assert [finding.problem for finding in findings] == [None] * 10
+    logs = [finding for finding in findings if finding.path.endswith(".log")]
+    assert [(finding.first_offset, finding.last_offset) for finding in logs] == [
+        (0, 5),
+        (6, 11),
+        (12, 17),
+    ]
+    assert [(finding.batches, finding.records) for finding in logs] == [(2, 6)] * 3
+    for name, data in disk.files().items():
+        (tmp_path / name).write_bytes(data)
+    on_disk = list(verify(OsDirectory(str(tmp_path))))
+    assert [finding.records for finding in on_disk] == [finding.records for finding in findings]
+
+
+def test_nothing_is_changed() -> None:
+    disk = filled()
+    disk.root.open("00000000000000000012.open.log").truncate(100)
+    before = disk.files()
+    operations = len(disk.operations)
+    assert problems(disk)
+    assert disk.files() == before
+    assert len(disk.operations) == operations
+
+
+def test_a_torn_tail_is_told_from_decay() -> None:
+    disk = filled()
+    name = "00000000000000000012.open.log"
+    size = disk.root.size(name)
+    disk.flip_bit(name, size - 10, 0)
+    assert problems(disk)[name] == f"{size // 2}: the checksum is wrong"
+    disk.root.open(name).truncate(size - 10)
+    assert problems(disk)[name].startswith(f"{size // 2}: torn by a crash, {size // 2 - 10} bytes")
+
+
+def test_missing_and_misnamed_files_are_found() -> None:
+    disk = filled()
+    first = sealed_stem(0, 6) + LOG_SUFFIX
+    disk.root.rename(first, sealed_stem(0, 5) + LOG_SUFFIX)
+    found = problems(disk)
+    assert "it ends before offset 6" in found[sealed_stem(0, 5) + LOG_SUFFIX]
+    assert "ends before offset 5" in found[sealed_stem(6, 12) + LOG_SUFFIX]
+    assert "missing" in found[sealed_stem(0, 5) + ".index"]
+
+
+def test_an_index_with_right_checksums_and_wrong_entries_is_found() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk.root)
+    for _ in range(4):
+        append(log, make_batch(b"x" * 200))
+    flush(log)
+    log._segments[-1].index.offsets[0] += 1
+    log.close()
+    assert "entry 0 says" in problems(disk)["00000000000000000000.open.index"]
+
+
+def test_an_unreadable_folder_is_a_typed_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed, match="No such file or directory"):
+        list(verify(OsDirectory(str(tmp_path / "absent"))))
