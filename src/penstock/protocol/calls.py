@@ -1,0 +1,124 @@
+"""The calls of the protocol as a table, and the errors that answer them.
+
+Not here: how a call travels (`protocol.frame`, `net.channel`) or what it does (the broker).
+Invariant: every value of the published enum Call but the unspecified one has exactly one row, so
+a type that is not in `CALLS` is a call that this side does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from penstock.model.errors import MalformedFrame, PenstockError, from_code
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE
+
+MessageT = TypeVar("MessageT", bound=Message)
+RequestT = TypeVar("RequestT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class CallType(Generic[RequestT, ResponseT]):
+    """One call: its type on the wire, what is asked and what is answered."""
+
+    number: int
+    name: str
+    request: type[RequestT]
+    response: type[ResponseT]
+
+
+HELLO: Final = CallType(pb.CALL_HELLO, "Hello", pb.HelloRequest, pb.HelloResponse)
+PING: Final = CallType(pb.CALL_PING, "Ping", pb.PingRequest, pb.PingResponse)
+METADATA: Final = CallType(pb.CALL_METADATA, "Metadata", pb.MetadataRequest, pb.MetadataResponse)
+PRODUCE: Final = CallType(pb.CALL_PRODUCE, "Produce", pb.ProduceRequest, pb.ProduceResponse)
+FETCH: Final = CallType(pb.CALL_FETCH, "Fetch", pb.FetchRequest, pb.FetchResponse)
+FIND_OFFSET: Final = CallType(
+    pb.CALL_FIND_OFFSET, "FindOffset", pb.FindOffsetRequest, pb.FindOffsetResponse
+)
+INIT_PRODUCER: Final = CallType(
+    pb.CALL_INIT_PRODUCER, "InitProducer", pb.InitProducerRequest, pb.InitProducerResponse
+)
+CREATE_TOPIC: Final = CallType(
+    pb.CALL_CREATE_TOPIC, "CreateTopic", pb.CreateTopicRequest, pb.CreateTopicResponse
+)
+DELETE_TOPIC: Final = CallType(
+    pb.CALL_DELETE_TOPIC, "DeleteTopic", pb.DeleteTopicRequest, pb.DeleteTopicResponse
+)
+DESCRIBE_TOPIC: Final = CallType(
+    pb.CALL_DESCRIBE_TOPIC, "DescribeTopic", pb.DescribeTopicRequest, pb.DescribeTopicResponse
+)
+ALTER_TOPIC: Final = CallType(
+    pb.CALL_ALTER_TOPIC, "AlterTopic", pb.AlterTopicRequest, pb.AlterTopicResponse
+)
+ADD_PARTITIONS: Final = CallType(
+    pb.CALL_ADD_PARTITIONS, "AddPartitions", pb.AddPartitionsRequest, pb.AddPartitionsResponse
+)
+COMMIT_OFFSETS: Final = CallType(
+    pb.CALL_COMMIT_OFFSETS, "CommitOffsets", pb.CommitOffsetsRequest, pb.CommitOffsetsResponse
+)
+FETCH_OFFSETS: Final = CallType(
+    pb.CALL_FETCH_OFFSETS, "FetchOffsets", pb.FetchOffsetsRequest, pb.FetchOffsetsResponse
+)
+LIST_GROUPS: Final = CallType(
+    pb.CALL_LIST_GROUPS, "ListGroups", pb.ListGroupsRequest, pb.ListGroupsResponse
+)
+
+_ALL: Final[tuple[CallType[Any, Any], ...]] = (
+    HELLO,
+    PING,
+    METADATA,
+    PRODUCE,
+    FETCH,
+    FIND_OFFSET,
+    INIT_PRODUCER,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_TOPIC,
+    ALTER_TOPIC,
+    ADD_PARTITIONS,
+    COMMIT_OFFSETS,
+    FETCH_OFFSETS,
+    LIST_GROUPS,
+)
+CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
+    {call.number: call for call in _ALL}
+)
+
+
+def parse(message_class: type[MessageT], envelope: bytes | memoryview) -> MessageT:
+    """The message in an envelope, or MalformedFrame. Unknown fields are ignored (R-NET-3)."""
+    try:
+        # The generated stubs ask for bytes; the parser takes any buffer.
+        return message_class.FromString(envelope)  # type: ignore[arg-type]
+    except DecodeError as error:
+        raise MalformedFrame(
+            f"The envelope of {len(envelope)} bytes is not a {message_class.__name__}: {error}."
+        ) from None
+
+
+def error_envelope(error: PenstockError) -> bytes:
+    """The envelope of an answer of type ERROR_TYPE."""
+    # A message may quote foreign bytes; protobuf refuses text that is not valid UTF-8.
+    message = error.message.encode(errors="replace").decode()
+    return pb.Error(code=error.code, message=message, retriable=error.retriable).SerializeToString()
+
+
+def error_from(envelope: bytes | memoryview) -> PenstockError:
+    """The error that a peer answered with."""
+    answered = parse(pb.Error, envelope)
+    return from_code(answered.code, answered.message, retriable=answered.retriable)
+
+
+def type_name(kind: int) -> str:
+    """What a frame's type is called in a log line: "Produce", "answer to Produce", "type 99"."""
+    if kind == ERROR_TYPE:
+        return "error answer"
+    call = CALLS.get(kind & ~ANSWER_BIT)
+    name = call.name if call is not None else f"type {kind & ~ANSWER_BIT}"
+    return f"answer to {name}" if kind & ANSWER_BIT else name
