@@ -1,1 +1,1 @@
-"""The web console and the HTTP API. Its room: the code comes with a later change."""
+"""The web console and the HTTP API. Its room."""

@@ -42,9 +42,7 @@ class GroupOffsets:
     def of_group(self, group: str, topics: frozenset[str] = frozenset()) -> list[CommittedOffset]:
         """What the group has committed, in these topics or (none named) in all."""
         committed = self._groups.get(group, {})
-        return [
-            committed[key] for key in sorted(committed) if not topics or key[0] in topics
-        ]
+        return [committed[key] for key in sorted(committed) if not topics or key[0] in topics]
 
     def apply(self, key: bytes, value: bytes) -> None:
         """Take in one record of the internal topic."""

@@ -10,7 +10,7 @@ Entries are plain tuples: `check` and `record` run once per batch on the broker'
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
 from penstock.model.limits import (
@@ -18,11 +18,25 @@ from penstock.model.limits import (
     PRODUCER_WINDOW_BATCHES,
     PRODUCERS_PER_PARTITION_MAX,
 )
-from penstock.records.header import BatchHeader
 
 _SEQUENCE_MAX: Final = 2**31 - 1
-_ENTRY: Final = struct.Struct(">qhqB")  # producer id, epoch, last append time, batches in the window
+_ENTRY: Final = struct.Struct(
+    ">qhqB"
+)  # producer id, epoch, last append time, batches in the window
 _BATCH: Final = struct.Struct(">iiq")  # first sequence, last sequence, base offset
+
+
+class SequencedBatch(Protocol):
+    """What is looked at in a batch: a `records.BatchHeader` has it."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_sequence(self) -> int: ...
 
 
 class RememberedBatch(NamedTuple):
@@ -48,34 +62,35 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def check(self, header: BatchHeader) -> int | None:
+    def check(self, batch: SequencedBatch) -> int | None:
         """The base offset of the batch that this one repeats, or None when it is the next one."""
-        entry = self._entries.get(header.producer_id)
+        entry = self._entries.get(batch.producer_id)
         if entry is None:
-            if header.base_sequence != 0:
+            if batch.base_sequence != 0:
                 raise UnknownProducer(
-                    f"Producer {header.producer_id} starts at sequence {header.base_sequence} but is "
+                    f"Producer {batch.producer_id} starts at sequence {batch.base_sequence} but is "
                     "not known here: it was silent too long, or its first batch is missing. "
                     "Ask for a new producer id."
                 )
             return None
-        if header.producer_epoch != entry.epoch:
-            return self._check_new_epoch(header, entry)
-        last_sequence = entry.window[-1].last_sequence
-        if header.base_sequence == (0 if last_sequence == _SEQUENCE_MAX else last_sequence + 1):
+        if batch.producer_epoch != entry.epoch:
+            self._check_new_epoch(batch, entry)
             return None
-        return self._find_repeated(header, entry)
+        last_sequence = entry.window[-1].last_sequence
+        if batch.base_sequence == (0 if last_sequence == _SEQUENCE_MAX else last_sequence + 1):
+            return None
+        return self._find_repeated(batch, entry)
 
-    def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> ProducerEntry | None:
+    def record(self, batch: SequencedBatch, base_offset: int, now_ms: int) -> ProducerEntry | None:
         """Remember an appended batch. Returns what `restore` needs to take it back."""
         entries = self._entries
-        previous = entries.pop(header.producer_id, None)
-        batch = RememberedBatch(header.base_sequence, header.last_sequence, base_offset)
-        if previous is None or previous.epoch != header.producer_epoch:
-            window: tuple[RememberedBatch, ...] = (batch,)
+        previous = entries.pop(batch.producer_id, None)
+        remembered = RememberedBatch(batch.base_sequence, batch.last_sequence, base_offset)
+        if previous is None or previous.epoch != batch.producer_epoch:
+            window: tuple[RememberedBatch, ...] = (remembered,)
         else:
-            window = (*previous.window[1 - PRODUCER_WINDOW_BATCHES :], batch)
-        entries[header.producer_id] = ProducerEntry(header.producer_epoch, now_ms, window)
+            window = (*previous.window[1 - PRODUCER_WINDOW_BATCHES :], remembered)
+        entries[batch.producer_id] = ProducerEntry(batch.producer_epoch, now_ms, window)
         if len(entries) > PRODUCERS_PER_PARTITION_MAX:
             del entries[next(iter(entries))]
         return previous
@@ -103,7 +118,7 @@ class ProducerState:
             parts.append(
                 _ENTRY.pack(producer_id, entry.epoch, entry.last_append_ms, len(entry.window))
             )
-            parts.extend(_BATCH.pack(*batch) for batch in entry.window)
+            parts.extend(_BATCH.pack(*remembered) for remembered in entry.window)
         return b"".join(parts)
 
     @classmethod
@@ -125,26 +140,26 @@ class ProducerState:
             raise CorruptLog(f"A producer snapshot ends early, at byte {position}.") from error
         return state
 
-    def _check_new_epoch(self, header: BatchHeader, entry: ProducerEntry) -> None:
-        if header.producer_epoch < entry.epoch:
+    def _check_new_epoch(self, batch: SequencedBatch, entry: ProducerEntry) -> None:
+        if batch.producer_epoch < entry.epoch:
             raise ProducerFenced(
-                f"Producer {header.producer_id} has epoch {header.producer_epoch}, but epoch "
+                f"Producer {batch.producer_id} has epoch {batch.producer_epoch}, but epoch "
                 f"{entry.epoch} has taken over: stop this producer."
             )
-        if header.base_sequence != 0:
+        if batch.base_sequence != 0:
             raise OutOfOrderSequence(
-                f"Producer {header.producer_id} starts epoch {header.producer_epoch} at sequence "
-                f"{header.base_sequence} instead of 0."
+                f"Producer {batch.producer_id} starts epoch {batch.producer_epoch} at sequence "
+                f"{batch.base_sequence} instead of 0."
             )
 
-    def _find_repeated(self, header: BatchHeader, entry: ProducerEntry) -> int:
-        for batch in reversed(entry.window):
+    def _find_repeated(self, batch: SequencedBatch, entry: ProducerEntry) -> int:
+        for remembered in reversed(entry.window):
             if (
-                batch.first_sequence == header.base_sequence
-                and batch.last_sequence == header.last_sequence
+                remembered.first_sequence == batch.base_sequence
+                and remembered.last_sequence == batch.last_sequence
             ):
-                return batch.base_offset
+                return remembered.base_offset
         raise OutOfOrderSequence(
-            f"Producer {header.producer_id} sent sequence {header.base_sequence} after "
+            f"Producer {batch.producer_id} sent sequence {batch.base_sequence} after "
             f"{entry.window[-1].last_sequence}: a batch between them is missing."
         )

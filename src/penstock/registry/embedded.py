@@ -90,9 +90,7 @@ class EmbeddedRegistry:
             return range(first, first + count)
 
     def _place(self, partitions: int) -> tuple[PartitionImage, ...]:
-        here = PartitionImage(
-            leader=self._broker_id, term=_ONLY_TERM, replicas=(self._broker_id,)
-        )
+        here = PartitionImage(leader=self._broker_id, term=_ONLY_TERM, replicas=(self._broker_id,))
         return (here,) * partitions
 
     async def _keep(self, topic: TopicImage) -> None:

@@ -1,1 +1,1 @@
-"""The Spark data source and pipelines, on the public client only. Its room: the code comes later."""
+"""The Spark data source and pipelines, on the public client only. Its room."""

@@ -1,0 +1,154 @@
+"""A broker's life: parts are started in order, and stopped in the reverse of it.
+
+The invariant: when `start` fails, everything it had started is stopped again; when `stop` returns,
+everything that was acknowledged is on disk, and a mark of the orderly stop beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Self
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.context import Context
+from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.group_offsets import GroupOffsetsStore
+from penstock.broker.housekeeping import Housekeeping
+from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.session import Session
+from penstock.broker.topics import Topics
+from penstock.model.ids import BrokerId
+from penstock.net.address import parse_address
+from penstock.net.channel import Channel
+from penstock.net.clock import Clock, SystemClock
+from penstock.net.connection import Connection
+from penstock.net.server import Server, ServerConfig
+from penstock.registry.embedded import EmbeddedRegistry
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import ThreadFlusher
+from penstock.storage.files import Directory
+
+
+class Broker:
+    """`async with Broker(config) as broker`, or `start` and `stop`.
+
+    `clock` and `disk` stand in for the machine's own in tests: with a disk, the folder that the
+    config names is not touched.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, *, clock: Clock | None = None, disk: Directory | None = None
+    ) -> None:
+        config.validate()
+        self.config = config
+        self._disk = disk
+        self.addresses: list[str] = []
+        self._clock = clock or SystemClock()
+        self._running = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        async with contextlib.AsyncExitStack() as starting:
+            await self._start(starting)
+            self._running = starting.pop_all()
+
+    async def stop(self) -> None:
+        await self._running.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _start(self, starting: contextlib.AsyncExitStack) -> None:
+        """Each part leaves behind how it is stopped."""
+        config, clock = self.config, self._clock
+        loop = asyncio.get_running_loop()
+
+        data = self._disk
+        if data is None:
+            folder = DataFolder(config.data)
+            data = folder.take()
+            starting.callback(folder.leave)
+        meta = read_or_make_meta(data, config.broker_id)
+
+        flusher = ThreadFlusher(loop, config.flush_threads)
+        flusher.start()
+        starting.callback(flusher.stop)
+        driver = Driver(loop)
+
+        registry = EmbeddedRegistry(data, BrokerId(config.broker_id), meta.cluster_id)
+        partitions = Partitions(data, driver=driver, flusher=flusher, clock=clock)
+        topics = Topics(config, registry, partitions)
+        partitions.begin()
+        starting.push_async_callback(partitions.close)
+        await topics.open_all()
+        group_offsets = GroupOffsetsStore(topics, partitions, clock)
+        group_offsets.load()
+
+        context = Context(
+            config=config,
+            loop=loop,
+            clock=clock,
+            registry=registry,
+            partitions=partitions,
+            topics=topics,
+            group_offsets=group_offsets,
+            producer_ids=ProducerIds(registry),
+        )
+        housekeeping = Housekeeping(
+            partitions, group_offsets, flusher, clock, config.retention_check_ms / 1000
+        )
+        keeping = loop.create_task(housekeeping.run())
+        starting.push_async_callback(_cancel, keeping)
+
+        dispatcher = Dispatcher(context)
+        starting.push_async_callback(dispatcher.finish)
+        server = self._make_server(dispatcher, driver)
+        await server.start()
+        starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)
+        # Before the server drains: a long poll would keep it until its time is up.
+        starting.callback(partitions.begin_closing)
+
+        self.addresses = [str(address) for address in server.addresses]
+        registry.register_broker(config.advertise or self.addresses[0])
+
+    def _make_server(self, dispatcher: Dispatcher, driver: Driver) -> Server:
+        config = self.config
+
+        def make_session(connection: Connection) -> Channel:
+            session = Session(
+                connection,
+                dispatcher.dispatch,
+                on_read_end=driver.end_turn,
+                frame_bytes_max=config.frame_bytes_max,
+            )
+            return session.channel
+
+        return Server(
+            [parse_address(address) for address in config.listen],
+            make_session,
+            config=ServerConfig(
+                connections_max=config.connections_max,
+                first_frame_timeout_s=config.first_frame_timeout_ms / 1000,
+                frame_timeout_s=config.frame_timeout_ms / 1000,
+                idle_ping_s=config.idle_ping_ms / 1000,
+            ),
+            clock=self._clock,
+        )
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

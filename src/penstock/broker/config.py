@@ -1,0 +1,94 @@
+"""The settings of one broker: meaning, unit, default, and one check of them all.
+
+Where they come from (flags, environment, file) is the command line's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.model import limits
+from penstock.model.errors import InvalidConfig
+from penstock.model.topic_config import TopicConfig
+
+DEFAULT_LISTEN: Final = "127.0.0.1:9092"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Everything a broker can be told. Times are in milliseconds."""
+
+    data: str = "penstock-data"
+    """The folder that holds everything. Made if missing; one broker at a time may use it."""
+
+    listen: tuple[str, ...] = (DEFAULT_LISTEN,)
+    """Where to listen: host:port, [v6]:port or unix:/path. Port 0 takes a free one."""
+
+    advertise: str = ""
+    """The address clients are told to use; empty: the first of `listen`."""
+
+    broker_id: int = 1
+    """The broker's number in its cluster. It is kept in the data folder and cannot change."""
+
+    auto_create_topics: bool = True
+    """Create a topic when a client first uses it."""
+
+    partitions_default: int = 1
+    """Partitions of a topic that is created without saying how many."""
+
+    partitions_per_topic_max: int = limits.PARTITIONS_PER_TOPIC_MAX_DEFAULT
+    """More are refused."""
+
+    connections_max: int = limits.CONNECTIONS_MAX_DEFAULT
+    """Further clients are told that the broker is busy."""
+
+    frame_bytes_max: int = limits.FRAME_BYTES_MAX
+    """The longest frame a client may send."""
+
+    first_frame_timeout_ms: int = 10_000
+    """A connection that has said nothing by then is closed."""
+
+    frame_timeout_ms: int = 30_000
+    """A frame that is not whole by then closes its connection."""
+
+    idle_ping_ms: int = 60_000
+    """A connection silent this long is pinged, and closed when it does not answer."""
+
+    retention_check_ms: int = 10_000
+    """How often old segments are looked for."""
+
+    shutdown_timeout_ms: int = 10_000
+    """How long an orderly shutdown waits for answers to leave."""
+
+    flush_threads: int = 4
+    """How many partitions may be flushed to disk at the same time."""
+
+    topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    """The settings of topics that do not set their own."""
+
+    def validate(self) -> None:
+        """Raise InvalidConfig for the first setting that makes no sense."""
+        if not self.data:
+            raise InvalidConfig("data is empty: name the folder that holds the broker's data.")
+        if not self.listen:
+            raise InvalidConfig(
+                "listen is empty: give at least one address such as 127.0.0.1:9092."
+            )
+        most = self.partitions_per_topic_max
+        for name, low, high in (
+            ("broker_id", 0, 2**31 - 1),
+            ("partitions_default", 1, most),
+            ("partitions_per_topic_max", 1, limits.PARTITIONS_PER_TOPIC_MAX),
+            ("connections_max", 1, 1_000_000),
+            ("frame_bytes_max", 64 * limits.KIB, limits.FRAME_BYTES_MAX),
+            ("first_frame_timeout_ms", 1, 2**31),
+            ("frame_timeout_ms", 1, 2**31),
+            ("idle_ping_ms", 1, 2**31),
+            ("retention_check_ms", 1, 2**31),
+            ("shutdown_timeout_ms", 0, 2**31),
+            ("flush_threads", 1, 64),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InvalidConfig(f"{name} is {value}: it must be from {low} to {high}.")

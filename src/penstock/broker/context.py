@@ -1,0 +1,28 @@
+"""What handlers work with: one object per broker, made at its start and handed to every handler."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.group_offsets import GroupOffsetsStore
+from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.topics import Topics
+from penstock.net.clock import Clock
+from penstock.registry.api import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The parts of a running broker."""
+
+    config: BrokerConfig
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    registry: Registry
+    partitions: Partitions
+    topics: Topics
+    group_offsets: GroupOffsetsStore
+    producer_ids: ProducerIds

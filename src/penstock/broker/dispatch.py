@@ -1,0 +1,100 @@
+"""From a call's number to its handler.
+
+Two kinds of handlers: those that answer by themselves, at once or by callback (the hot ones), and
+those that are awaited in a task of their own. What a direct handler raises is answered by the
+channel, what an awaited one raises is answered here, so every call is answered whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from penstock.broker.context import Context
+from penstock.broker.handlers import fetch, groups, hello, produce, topics
+from penstock.broker.session import Session
+from penstock.model.errors import InternalError, PenstockError, UnknownCall
+from penstock.protocol import calls
+from penstock.protocol.calls import CALLS, CallType, parse
+
+logger = logging.getLogger(__name__)
+
+# The envelope's class differs from handler to handler, so the tables cannot name it.
+DirectHandler = Callable[[Context, Session, int, Any, memoryview], None]
+AwaitedHandler = Callable[[Context, Any], Coroutine[Any, Any, Message]]
+
+_DIRECT: Final[dict[int, DirectHandler]] = {
+    calls.HELLO.number: hello.hello,
+    calls.PRODUCE.number: produce.produce,
+    calls.FETCH.number: fetch.fetch,
+    calls.FIND_OFFSET.number: fetch.find_offset,
+}
+_AWAITED: Final[dict[int, AwaitedHandler]] = {
+    calls.METADATA.number: topics.metadata,
+    calls.INIT_PRODUCER.number: produce.init_producer,
+    calls.CREATE_TOPIC.number: topics.create_topic,
+    calls.DELETE_TOPIC.number: topics.delete_topic,
+    calls.DESCRIBE_TOPIC.number: topics.describe_topic,
+    calls.ALTER_TOPIC.number: topics.alter_topic,
+    calls.ADD_PARTITIONS.number: topics.add_partitions,
+    calls.COMMIT_OFFSETS.number: groups.commit_offsets,
+    calls.FETCH_OFFSETS.number: groups.fetch_offsets,
+    calls.LIST_GROUPS.number: groups.list_groups,
+}
+
+
+class Dispatcher:
+    """One per broker. Owns the tasks of awaited handlers."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def dispatch(
+        self,
+        session: Session,
+        call: int,
+        message_id: int,
+        envelope: memoryview,
+        payload: memoryview,
+    ) -> None:
+        """Let the call's handler answer it. What this raises is the answer."""
+        call_type = CALLS[call]
+        request = parse(call_type.request, envelope)
+        direct = _DIRECT.get(call)
+        if direct is not None:
+            direct(self._context, session, message_id, request, payload)
+            return
+        awaited = _AWAITED.get(call)
+        if awaited is None:
+            raise UnknownCall(f"A broker does not answer {call_type.name}.")
+        answer = self._answer(session, call_type, message_id, awaited(self._context, request))
+        task = self._context.loop.create_task(answer)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """Wait for the handlers that are under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _answer(
+        self,
+        session: Session,
+        call_type: CallType[Any, Any],
+        message_id: int,
+        handling: Coroutine[Any, Any, Message],
+    ) -> None:
+        try:
+            response = await handling
+        except PenstockError as error:
+            session.channel.answer_error(message_id, error)
+        except Exception:
+            logger.exception("The handler of %s failed", call_type.name)
+            session.channel.answer_error(message_id, InternalError())
+        else:
+            session.channel.answer(message_id, call_type.number, response.SerializeToString())

@@ -1,0 +1,144 @@
+"""Fetch: record batches out of a partition, waiting for them if asked (R-DEL-6); and offsets by
+time or position (R-DEL-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from penstock.broker.context import Context
+from penstock.broker.partition import Partition
+from penstock.broker.session import Session
+from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.limits import FETCH_WAIT_MS_MAX, KIB
+from penstock.protocol import penstock_pb2 as pb
+from penstock.storage.slice import FileSlice
+
+# Room in the answer's frame for its header and envelope.
+_FRAME_OVERHEAD: Final = 1 * KIB
+
+
+def fetch(
+    context: Context,
+    session: Session,
+    message_id: int,
+    request: pb.FetchRequest,
+    payload: memoryview,
+) -> None:
+    del payload
+    partition = context.partitions.find(request.topic, request.partition)
+    part = _read(context, partition, request)
+    if not request.max_wait_ms or _is_enough(context, partition, request, part):
+        _answer(session, message_id, partition, part)
+    else:
+        _WaitingFetch(context, session, message_id, request).wait(partition)
+
+
+def find_offset(
+    context: Context,
+    session: Session,
+    message_id: int,
+    request: pb.FindOffsetRequest,
+    payload: memoryview,
+) -> None:
+    del payload
+    replica = context.partitions.find(request.topic, request.partition).replica
+    at = request.WhichOneof("at")
+    timestamp_ms = -1
+    if at == "earliest":
+        offset = replica.log.start_offset
+    elif at == "latest":
+        offset = replica.high_watermark
+    elif at == "timestamp_ms":
+        found = replica.log.offset_for_time(request.timestamp_ms, replica.high_watermark)
+        offset, timestamp_ms = found or (replica.high_watermark, -1)
+    else:
+        raise InvalidRequest("FindOffset names no place: set earliest, latest or timestamp_ms.")
+    response = pb.FindOffsetResponse(offset=offset, timestamp_ms=timestamp_ms)
+    session.channel.answer(message_id, pb.CALL_FIND_OFFSET, response.SerializeToString())
+
+
+class _WaitingFetch:
+    """A long poll: answered when there is enough, when its time is up, or when the partition goes
+    away; forgotten when its client does."""
+
+    __slots__ = ("_context", "_message_id", "_partition", "_request", "_session", "_timer")
+
+    def __init__(
+        self, context: Context, session: Session, message_id: int, request: pb.FetchRequest
+    ) -> None:
+        self._context = context
+        self._session = session
+        self._message_id = message_id
+        self._request = request
+        self._timer: asyncio.TimerHandle | None = None
+        self._partition: Partition | None = None
+
+    def wait(self, partition: Partition) -> None:
+        self._partition = partition
+        partition.wait_for_more(self, self._look)
+        if self._timer is None:
+            wait_ms = min(self._request.max_wait_ms, FETCH_WAIT_MS_MAX)
+            self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
+            self._session.on_close(self, self._forget)
+
+    def _look(self) -> None:
+        """There is more, or the partition is no longer there."""
+        request = self._request
+        try:
+            partition = self._context.partitions.find(request.topic, request.partition)
+            part = _read(self._context, partition, request)
+        except PenstockError as error:
+            self._forget()
+            self._session.channel.answer_error(self._message_id, error)
+            return
+        if _is_enough(self._context, partition, request, part):
+            self._forget()
+            _answer(self._session, self._message_id, partition, part)
+        else:
+            self.wait(partition)
+
+    def _time_up(self) -> None:
+        """Answer with what there is."""
+        partition = self._partition
+        assert partition is not None
+        self._forget()
+        try:
+            part = _read(self._context, partition, self._request)
+        except PenstockError as error:
+            self._session.channel.answer_error(self._message_id, error)
+        else:
+            _answer(self._session, self._message_id, partition, part)
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._partition is not None:
+            self._partition.stop_waiting(self)
+        self._session.forget(self)
+
+
+def _read(context: Context, partition: Partition, request: pb.FetchRequest) -> FileSlice:
+    max_bytes = min(request.max_bytes, context.config.frame_bytes_max - _FRAME_OVERHEAD)
+    return partition.read(request.offset, max_bytes)
+
+
+def _is_enough(
+    context: Context, partition: Partition, request: pb.FetchRequest, part: FileSlice
+) -> bool:
+    """Whether the fetch need not wait for more."""
+    if part.length >= request.min_bytes or context.partitions.is_closing:
+        return True
+    if not part.length:
+        return False
+    # A slice ends with its segment: what lies behind counts as well.
+    replica = partition.replica
+    return replica.log.bytes_between(request.offset, replica.high_watermark) >= request.min_bytes
+
+
+def _answer(session: Session, message_id: int, partition: Partition, part: FileSlice) -> None:
+    replica = partition.replica
+    response = pb.FetchResponse(
+        high_watermark=replica.high_watermark, log_start_offset=replica.log.start_offset
+    )
+    session.channel.answer_slice(message_id, pb.CALL_FETCH, response.SerializeToString(), part)

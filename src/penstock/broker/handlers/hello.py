@@ -1,0 +1,27 @@
+"""Hello: the sides introduce themselves. (Ping is answered by the channel.)"""
+
+from __future__ import annotations
+
+from penstock import __version__
+from penstock.broker.context import Context
+from penstock.broker.session import Session
+from penstock.protocol import penstock_pb2 as pb
+
+
+def hello(
+    context: Context,
+    session: Session,
+    message_id: int,
+    request: pb.HelloRequest,
+    payload: memoryview,
+) -> None:
+    del payload
+    session.client_name = request.client_name
+    session.software = request.software
+    response = pb.HelloResponse(
+        cluster_id=context.registry.image.cluster_id,
+        broker_id=context.config.broker_id,
+        software=f"penstock/{__version__}",
+        frame_bytes_max=context.config.frame_bytes_max,
+    )
+    session.channel.answer(message_id, pb.CALL_HELLO, response.SerializeToString())

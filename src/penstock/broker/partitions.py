@@ -1,0 +1,276 @@
+"""The partitions this broker holds: opened from the data folder, found by name, closed, deleted.
+
+The invariant: a partition whose log cannot be opened is offline with its reason, and the others
+are served all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+import uuid
+from typing import Final
+
+from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
+from penstock.broker.partition import Partition
+from penstock.coordination.producer_state import ProducerState
+from penstock.model.errors import (
+    CorruptLog,
+    InvalidTopic,
+    StorageError,
+    StorageFailed,
+    UnknownTopic,
+)
+from penstock.model.ids import Term, TopicPartition, check_topic_name
+from penstock.model.topic_config import TopicConfig
+from penstock.net.clock import Clock
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+from penstock.replication.replica import Replica
+from penstock.storage.files import Directory, typed
+from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.log import Log, LogConfig
+
+logger = logging.getLogger(__name__)
+
+_PRODUCERS_JOURNAL: Final = "producers.journal"
+_SNAPSHOT_OFFSET: Final = struct.Struct(">q")
+
+
+class Partitions:
+    """The table of local partitions. One per broker."""
+
+    def __init__(self, data: Directory, *, driver: Driver, flusher: Flusher, clock: Clock) -> None:
+        self._data = data
+        try:
+            self._topics = data.subdirectory("topics")
+            self._trash = data.subdirectory("trash")
+            data.flush()
+        except OSError as error:
+            raise typed(error, f"making the folders in {data.path}") from error
+        self._driver = driver
+        self._flusher = flusher
+        self._clock = clock
+        self._open: dict[tuple[str, int], Partition] = {}
+        self._offline: dict[tuple[str, int], StorageError] = {}
+        self._clean_ends: CleanEnds = {}
+        self.is_closing = False
+
+    def begin(self) -> None:
+        """Before the first `open`: take the mark of the last stop, finish its deletions."""
+        self._clean_ends = take_clean_ends(self._data)
+        self.empty_trash()
+
+    def find(self, topic: str, partition: int) -> Partition:
+        """The partition, or why it cannot be used."""
+        found = self._open.get((topic, partition))
+        if found is None:
+            raise self._why_not(topic, partition)
+        return found
+
+    def all(self) -> list[Partition]:
+        return list(self._open.values())
+
+    def holds(self, partition: Partition) -> bool:
+        """Whether the partition is still open here."""
+        return self._open.get(partition.name) is partition
+
+    def open(self, name: TopicPartition, term: Term, config: TopicConfig) -> None:
+        """Open the log, made anew if there is none. An error puts the partition offline."""
+        try:
+            self._open[name] = self._open_partition(name, term, config)
+        except StorageError as error:
+            logger.error("%s is offline: %s", name, error)
+            self._offline[name] = error
+
+    def make_folders(self, topic: str, count: int) -> None:
+        """The folders of a topic's partitions, where they are missing. It flushes, so it is for a
+        thread unless they are there already."""
+        try:
+            is_new = not self._topics.exists(topic)
+            folder = self._topics.subdirectory(topic)
+            missing = [str(number) for number in range(count) if not folder.exists(str(number))]
+            for name in missing:
+                folder.subdirectory(name)
+            if missing:
+                folder.flush()
+            if is_new:
+                self._topics.flush()
+        except OSError as error:
+            raise typed(error, f"making the folders of topic {topic}") from error
+
+    def configure(self, topic: str, config: TopicConfig) -> None:
+        """Let the topic's partitions here follow its new settings."""
+        for partition in self._of_topic(topic):
+            partition.config = config
+            partition.replica.durability = config.durability
+            partition.replica.log.config = _log_config(config)
+
+    async def delete(self, topic: str) -> None:
+        """Close the topic's partitions and move its folder to the trash."""
+        for partition in self._of_topic(topic):
+            del self._open[partition.name]
+            partition.wake_all()
+            await _idle(partition)
+            partition.replica.close()
+        for name in [name for name in self._offline if name[0] == topic]:
+            del self._offline[name]
+        await asyncio.to_thread(self._move_to_trash, topic)
+
+    def _move_to_trash(self, topic: str) -> None:
+        try:
+            if self._topics.exists(topic):
+                self._topics.move(topic, self._trash, f"{topic}.{uuid.uuid4().hex}")
+                self._trash.flush()
+                self._topics.flush()
+        except OSError as error:
+            raise typed(error, f"removing the folder of topic {topic}") from error
+
+    def empty_trash(self) -> None:
+        """Give back the room of deleted topics. Large files take a while: for a thread."""
+        try:
+            for name in self._trash.names():
+                self._trash.remove_tree(name)
+        except OSError as error:
+            logger.warning("The trash is not empty yet: %s", error)
+
+    def folders(self) -> dict[str, int]:
+        """The topics found as folders, and how many partitions each has there."""
+        found: dict[str, int] = {}
+        for topic in self._topics.names():
+            try:
+                check_topic_name(topic)
+            except InvalidTopic:
+                logger.warning("The folder %r among the topics is left alone: no topic", topic)
+                continue
+            folder = self._topics.subdirectory(topic, create=False)
+            numbers = [int(name) for name in folder.names() if name.isdecimal()]
+            if numbers:
+                found[topic] = max(numbers) + 1
+        return found
+
+    def begin_closing(self) -> None:
+        """Long polls are answered with what there is, and no new ones wait."""
+        self.is_closing = True
+        for partition in self.all():
+            partition.wake_all()
+
+    async def close(self) -> None:
+        """Make everything durable and leave the mark of an orderly stop."""
+        ends: CleanEnds = {}
+        for partition in self.all():
+            await _idle(partition)
+            try:
+                clean_end = partition.replica.close()
+            except StorageError as error:
+                logger.error("%s did not close cleanly: %s", partition.name, error)
+                continue
+            if clean_end is not None:
+                ends[partition.name] = (clean_end, partition.producers.encode())
+        self._open.clear()
+        try:
+            leave_clean_ends(self._data, ends)
+        except StorageError as error:
+            logger.error("No mark of the orderly stop is left, so the next start reads: %s", error)
+
+    def has_saved_producers(self, partition: Partition) -> bool:
+        try:
+            return self._folder(partition.name).exists(_PRODUCERS_JOURNAL)
+        except OSError as error:
+            raise typed(error, f"looking at {partition.name}") from error
+
+    def save_producers(self, partition: Partition) -> None:
+        """Write who produces to the partition, so that recovery reads only what came after. Waits
+        for nothing: the snapshot holds only what is committed by the time it is written."""
+        end_offset = partition.replica.log.next_offset
+        snapshot = _SNAPSHOT_OFFSET.pack(end_offset) + partition.producers.encode()
+        folder = self._folder(partition.name)
+
+        def write(error: Exception | None) -> None:
+            if error is None:
+                self._flusher.submit(_WriteJournal(folder, snapshot), lambda: None)
+
+        partition.replica.when_committed(end_offset, write)
+
+    def _open_partition(self, name: TopicPartition, term: Term, config: TopicConfig) -> Partition:
+        folder = self._folder(name)
+        clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
+        log = Log.open(folder, _log_config(config), clean_end=clean_end)
+        if clean_end is not None and clean_end.next_offset == log.next_offset:
+            producers = ProducerState.decode(clean_producers)
+        else:
+            producers = _recover_producers(folder, log, self._clock.now_ms())
+        replica = Replica(
+            str(name),
+            log,
+            term=term,
+            durability=config.durability,
+            driver=self._driver,
+            flusher=self._flusher,
+            clock=self._clock,
+        )
+        return Partition(name, config, replica, producers, self._clock)
+
+    def _folder(self, name: TopicPartition) -> Directory:
+        topic = self._topics.subdirectory(name.topic, create=False)
+        return topic.subdirectory(str(name.partition), create=False)
+
+    def _of_topic(self, topic: str) -> list[Partition]:
+        return [partition for partition in self._open.values() if partition.name.topic == topic]
+
+    def _why_not(self, topic: str, partition: int) -> StorageError | UnknownTopic:
+        error = self._offline.get((topic, partition))
+        if error is not None:
+            return StorageFailed(f"{topic}-{partition} is offline: {error.message}")
+        return UnknownTopic(
+            f"There is no partition {partition} of a topic {topic!r} here: "
+            f"see `penstock topics describe {topic}`."
+        )
+
+
+class _WriteJournal:
+    """A producer snapshot on its way to disk, on a flusher's thread."""
+
+    def __init__(self, folder: Directory, snapshot: bytes) -> None:
+        self._folder = folder
+        self._snapshot = snapshot
+
+    def run(self) -> None:
+        try:
+            write_journal(self._folder, _PRODUCERS_JOURNAL, self._snapshot)
+        except StorageError as error:
+            # Recovery then reads further back, nothing worse.
+            logger.warning("A producer snapshot could not be written: %s", error)
+
+
+async def _idle(partition: Partition) -> None:
+    idle = asyncio.get_running_loop().create_future()
+    partition.replica.when_idle(lambda: idle.set_result(None))
+    await idle
+
+
+def _log_config(config: TopicConfig) -> LogConfig:
+    return LogConfig(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        index_interval_bytes=config.index_interval_bytes,
+    )
+
+
+def _recover_producers(folder: Directory, log: Log, now_ms: int) -> ProducerState:
+    """Who produced to the log: from the snapshot and the batches after it, or from all batches."""
+    producers, offset = ProducerState(), log.start_offset
+    try:
+        snapshot = read_journal(folder, _PRODUCERS_JOURNAL)
+        if snapshot is not None and len(snapshot) >= _SNAPSHOT_OFFSET.size:
+            (snapshot_offset,) = _SNAPSHOT_OFFSET.unpack_from(snapshot)
+            if snapshot_offset <= log.next_offset:
+                producers = ProducerState.decode(snapshot[_SNAPSHOT_OFFSET.size :])
+                offset = max(offset, snapshot_offset)
+    except CorruptLog as error:
+        logger.warning("A producer snapshot is unusable, so the whole log is read: %s", error)
+    for header in log.headers(offset):
+        if header.producer_id >= 0:
+            producers.record(header, header.base_offset, now_ms)
+    return producers

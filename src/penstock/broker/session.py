@@ -1,0 +1,78 @@
+"""One client's connection as the broker sees it: who it is, and what waits on it.
+
+Calls arrive through `serve` and are dispatched; their answers leave by the channel. The invariant:
+when the connection is gone, nothing of the broker refers to it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.model.errors import PenstockError
+from penstock.net.channel import Channel
+from penstock.net.connection import Connection
+
+
+class Dispatch(Protocol):
+    """What a session does with a call."""
+
+    def __call__(
+        self,
+        session: Session,
+        call: int,
+        message_id: int,
+        envelope: memoryview,
+        payload: memoryview,
+        /,
+    ) -> None: ...
+
+
+class Session:
+    """Made by the broker for each accepted connection."""
+
+    __slots__ = ("_dispatch", "_on_close", "channel", "client_name", "software")
+
+    def __init__(
+        self,
+        connection: Connection,
+        dispatch: Dispatch,
+        *,
+        on_read_end: Callable[[], None],
+        frame_bytes_max: int,
+    ) -> None:
+        self._dispatch = dispatch
+        self.channel = Channel(
+            connection,
+            self._serve,
+            on_read_end=on_read_end,
+            on_closed=self._closed,
+            frame_bytes_max=frame_bytes_max,
+        )
+        self.client_name = ""
+        self.software = ""
+        self._on_close: dict[object, Callable[[], None]] = {}
+
+    def on_close(self, waiter: object, then: Callable[[], None]) -> None:
+        """Call `then` when the connection goes before `forget(waiter)`."""
+        self._on_close[waiter] = then
+
+    def forget(self, waiter: object) -> None:
+        self._on_close.pop(waiter, None)
+
+    def _serve(
+        self,
+        channel: Channel,
+        call: int,
+        message_id: int,
+        envelope: memoryview,
+        payload: memoryview,
+    ) -> None:
+        del channel
+        self._dispatch(self, call, message_id, envelope, payload)
+
+    def _closed(self, channel: Channel, error: PenstockError | None) -> None:
+        del channel, error
+        waiting, self._on_close = self._on_close, {}
+        for then in waiting.values():
+            then()

@@ -1,0 +1,158 @@
+"""Topics as users ask for them: names, limits and settings checked, then the registry and the
+partitions changed, in an order that a crash between the two leaves repairable.
+
+Creation: the registry first, then the folders, which are made when opened. Deletion: marked in the
+registry, the folder moved away, forgotten by the registry; the next start finishes what a crash
+left half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.partitions import Partitions
+from penstock.model.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    StorageError,
+    TooManyPartitions,
+    TopicExists,
+    UnknownTopic,
+)
+from penstock.model.ids import TopicPartition, check_topic_name, is_internal
+from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
+from penstock.registry.api import Registry
+from penstock.registry.image import TopicImage
+
+logger = logging.getLogger(__name__)
+
+
+class Topics:
+    """One per broker. Changes are made one after another."""
+
+    def __init__(self, config: BrokerConfig, registry: Registry, partitions: Partitions) -> None:
+        self._config = config
+        self._registry = registry
+        self._partitions = partitions
+        self._changing = asyncio.Lock()
+
+    def effective_config(self, topic: TopicImage) -> TopicConfig:
+        return with_settings(self._config.topic_defaults, topic.settings)
+
+    async def open_all(self) -> None:
+        """At start: finish deletions, open every partition, take in folders the registry does not
+        know (it was lost, or the folder came from elsewhere)."""
+        for topic in list(self._registry.image.topics.values()):
+            if topic.deleting:
+                await self._partitions.delete(topic.name)
+                await self._registry.finish_deletion(topic.name)
+        known = self._registry.image.topics
+        for name, count in self._partitions.folders().items():
+            if name not in known:
+                logger.warning("The folder of topic %s is not in the registry: taken in", name)
+                await self._registry.create_topic(name, count, {})
+        for topic in self._registry.image.topics.values():
+            self._partitions.make_folders(topic.name, len(topic.partitions))
+            self._open(topic, range(len(topic.partitions)))
+
+    async def create(
+        self, name: str, partitions: int, settings: Mapping[str, str], *, internal: bool = False
+    ) -> TopicImage:
+        """Make a topic; no partitions named means the default number."""
+        check_topic_name(name)
+        if is_internal(name) and not internal:
+            raise InvalidTopic(f"{name!r}: names that begin with '__' are the broker's own.")
+        count = partitions or self._config.partitions_default
+        self._check_count(name, count)
+        kept = {canonical_name(key): value for key, value in settings.items()}
+        with_settings(self._config.topic_defaults, kept)
+        async with self._changing:
+            topic = await self._registry.create_topic(name, count, kept)
+            try:
+                await asyncio.to_thread(self._partitions.make_folders, name, count)
+                self._open(topic, range(count))
+                for number in range(count):
+                    self._partitions.find(name, number)
+            except StorageError:
+                await self._remove(name)
+                raise
+            return topic
+
+    async def create_missing(self, names: Iterable[str]) -> None:
+        """Make those that do not exist, where that is allowed and they have a fit name."""
+        if not self._config.auto_create_topics:
+            return
+        for name in names:
+            if name not in self._registry.image.topics:
+                try:
+                    await self.create(name, 0, {})
+                except TopicExists:
+                    continue
+
+    async def delete(self, name: str) -> None:
+        self._check_public(name)
+        async with self._changing:
+            await self._remove(name)
+        await asyncio.to_thread(self._partitions.empty_trash)
+
+    async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
+        """Change some settings, and take others back to the broker's defaults."""
+        self._check_public(name)
+        async with self._changing:
+            settings = dict(self._registry.image.topic(name).settings)
+            for key in reset:
+                settings.pop(canonical_name(key), None)
+            settings.update({canonical_name(key): value for key, value in changes.items()})
+            config = with_settings(self._config.topic_defaults, settings)
+            await self._registry.change_settings(name, settings)
+            self._partitions.configure(name, config)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        self._check_public(name)
+        self._check_count(name, total)
+        async with self._changing:
+            have = len(self._registry.image.topic(name).partitions)
+            if total <= have:
+                raise InvalidRequest(
+                    f"{name!r} has {have} partitions: it cannot have {total}, only more."
+                )
+            topic = await self._registry.add_partitions(name, total)
+            await asyncio.to_thread(self._partitions.make_folders, name, total)
+            self._open(topic, range(have, total))
+
+    def find(self, name: str) -> TopicImage:
+        """The topic, or an error that says how to get it."""
+        try:
+            return self._registry.image.topic(name)
+        except UnknownTopic as error:
+            if self._config.auto_create_topics:
+                raise
+            raise UnknownTopic(
+                f"{error.message} This broker does not create topics itself."
+            ) from None
+
+    async def _remove(self, name: str) -> None:
+        await self._registry.begin_deletion(name)
+        await self._partitions.delete(name)
+        await self._registry.finish_deletion(name)
+
+    def _open(self, topic: TopicImage, numbers: range) -> None:
+        config = self.effective_config(topic)
+        for number in numbers:
+            term = topic.partitions[number].term
+            self._partitions.open(TopicPartition(topic.name, number), term, config)
+
+    def _check_count(self, name: str, count: int) -> None:
+        most = self._config.partitions_per_topic_max
+        if count > most:
+            raise TooManyPartitions(
+                f"{name!r} would have {count} partitions: {most} is the limit of this broker; "
+                "raise its partitions_per_topic_max or ask for fewer."
+            )
+
+    def _check_public(self, name: str) -> None:
+        if is_internal(name):
+            raise InvalidTopic(f"{name!r} holds the broker's own state and cannot be changed.")

@@ -1,0 +1,37 @@
+"""Gathers what was proposed in one turn of the event loop and lets each replica write it at once.
+
+So a hundred requests that arrive in one read cost one `write` for each partition they touch. The
+invariant: when `end_turn` returns, no replica holds on to bytes of a receive buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+
+class Writer(Protocol):
+    """What the driver calls at the end of a turn."""
+
+    def write_proposed(self) -> None: ...
+
+
+class Driver:
+    """One per broker. A connection ends the turn after each read; for proposals that come from
+    elsewhere the loop does it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._dirty: list[Writer] = []
+
+    def mark_dirty(self, writer: Writer) -> None:
+        """The writer has proposals to write. It marks itself once a turn."""
+        if not self._dirty:
+            self._loop.call_soon(self.end_turn)
+        self._dirty.append(writer)
+
+    def end_turn(self) -> None:
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for writer in dirty:
+                writer.write_proposed()

@@ -1,0 +1,201 @@
+"""This broker's copy of a partition: batches are proposed, become durable, become committed.
+
+It owns the log and the high watermark. With a single voter, a batch is committed as soon as it is
+as durable here as the topic asks; with more voters Raft will say so, behind the same interface.
+Not the checks of what may be proposed: those are the partition's.
+
+The invariant: `done` of a proposal is called exactly once, without an error only when the batch is
+durable, and in the order of the proposals; the high watermark never goes back, and nothing beyond
+it is ever read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.model.errors import PenstockError, StorageError, StorageFailed
+from penstock.model.ids import Term
+from penstock.model.topic_config import Durability
+from penstock.net.clock import Clock
+from penstock.records.header import BatchHeader
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+from penstock.storage.jobs import FlushJob
+from penstock.storage.log import Log
+from penstock.storage.recovery import CleanEnd
+from penstock.storage.slice import FileSlice
+
+logger = logging.getLogger(__name__)
+
+Done = Callable[[PenstockError | None], None]
+
+
+class Listener(Protocol):
+    """Who hears of a replica's progress: the partition in front of it."""
+
+    def on_written(self, error: StorageError | None) -> None:
+        """What was proposed in this turn is in the file, or none of it is."""
+        ...
+
+    def on_high_watermark(self) -> None:
+        """There is more to read."""
+        ...
+
+
+class Replica:
+    """One voter, alone. All calls come from the event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        *,
+        term: Term,
+        durability: Durability,
+        driver: Driver,
+        flusher: Flusher,
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.durability = durability
+        # Whatever a lone voter finds in its log has the majority it needs.
+        self.high_watermark = log.next_offset
+        self.failure: StorageError | None = None
+        self.listener: Listener | None = None
+        self._term = term
+        self._driver = driver
+        self._flusher = flusher
+        self._clock = clock
+        self._dirty = False
+        self._flushing: FlushJob | None = None
+        # (end offset, done), in the order of their proposal. A tuple each: this is the hot path.
+        self._waiting: deque[tuple[int, Done]] = deque()
+        self._on_idle: list[Callable[[], None]] = []
+
+    def propose(self, header: BatchHeader, batch: memoryview, done: Done | None) -> int:
+        """Append a batch; `done` is called when it is committed or has failed. Returns the offset
+        of its first record, which holds only if `done` brings no error. The bytes of `batch` are
+        stamped in place and needed until the turn ends."""
+        if self.failure is not None:
+            raise StorageFailed(self.failure.message)
+        base_offset = self.log.stage(header, batch, self._term)
+        if done is not None:
+            self._waiting.append((self.log.next_offset, done))
+        if not self._dirty:
+            self._dirty = True
+            self._driver.mark_dirty(self)
+        return base_offset
+
+    def when_committed(self, end_offset: int, done: Done) -> None:
+        """Call `done` when everything before `end_offset`, proposed earlier, is committed."""
+        if end_offset <= self.high_watermark:
+            done(None)
+        elif self.failure is not None:
+            done(self.failure)
+        else:
+            self._waiting.append((end_offset, done))
+
+    def read(self, offset: int, max_bytes: int) -> FileSlice:
+        return self.log.read(offset, max_bytes, self.high_watermark)
+
+    def write_proposed(self) -> None:
+        """Called by the driver at the end of the turn."""
+        self._dirty = False
+        try:
+            self.log.write_staged(self._clock.now_ms())
+        except StorageError as error:
+            self._undo(error)
+            return
+        if self.listener is not None:
+            self.listener.on_written(None)
+        if self.durability == "os":
+            self._advance(self.log.written_offset)
+        self._flush()
+
+    def roll(self) -> None:
+        """Seal the active segment, so that retention can take it."""
+        self.log.roll(self._clock.now_ms())
+        self._flush()
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call `then` when no flush is running, so that the log may be closed."""
+        if self._flushing is None:
+            then()
+        else:
+            self._on_idle.append(then)
+
+    def close(self) -> CleanEnd | None:
+        """Make everything durable and let the files go. None when the log had failed."""
+        assert self._flushing is None, "closed while a flush was running"
+        clean_end = self.log.close()
+        if clean_end is not None:
+            self._advance(clean_end.next_offset)
+        return clean_end
+
+    def _flush(self) -> None:
+        """Start the next flush, unless one runs: that one's end starts it. So everything that
+        arrives while the disk is busy is covered by one flush."""
+        if self._flushing is not None:
+            return
+        try:
+            job = self.log.flush_job(include_active=self.durability == "fsync")
+        except StorageError as error:
+            self._fail(error)
+            return
+        if job is not None:
+            self._flushing = job
+            self._flusher.submit(job, self._flushed)
+
+    def _flushed(self) -> None:
+        job, self._flushing = self._flushing, None
+        assert job is not None
+        try:
+            durable_offset = self.log.finish_flush(job)
+        except StorageError as error:
+            self._fail(error)
+        else:
+            if self.durability == "fsync":
+                self._advance(durable_offset)
+            self._flush()
+        if self._flushing is None:
+            idle, self._on_idle = self._on_idle, []
+            for then in idle:
+                then()
+
+    def _advance(self, offset: int) -> None:
+        if offset <= self.high_watermark:
+            return
+        self.high_watermark = offset
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= offset:
+            waiting.popleft()[1](None)
+        if self.listener is not None:
+            self.listener.on_high_watermark()
+
+    def _undo(self, error: StorageError) -> None:
+        """The turn's batches are not in the file: their offsets go to the next ones."""
+        if self.listener is not None:
+            self.listener.on_written(error)
+        if self.log.failed:
+            self._fail(error)
+            return
+        end_offset = self.log.next_offset
+        waiting, self._waiting = self._waiting, deque()
+        for proposal in waiting:
+            if proposal[0] > end_offset:
+                proposal[1](error)
+            else:
+                self._waiting.append(proposal)
+
+    def _fail(self, error: StorageError) -> None:
+        """The disk did not keep what it was given: nothing more is written here, since no later
+        success could make up for it. What is committed can still be read."""
+        logger.error("%s is read-only from now on: %s", self.name, error)
+        self.failure = error
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(error)

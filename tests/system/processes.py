@@ -1,0 +1,78 @@
+"""Real broker processes for system tests: started as a person would, killed as a crash would."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class BrokerProcess:
+    """`penstock up` on a folder; it ends with the `with`."""
+
+    def __init__(self, data: Path, *settings: str) -> None:
+        self.address = "127.0.0.1:0"
+        self._data = data
+        self._settings = settings
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.stop()
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        assert self._process is not None
+        return self._process
+
+    def start(self) -> None:
+        """On the same port as before, if there was one."""
+        command = [sys.executable, "-m", "penstock.cli", "up", "--data", str(self._data)]
+        command += ["--listen", self.address]
+        for setting in self._settings:
+            command += ["--set", setting]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        ready = re.search(r"listening on (\S+)", self._process.stdout.readline())
+        assert ready is not None, "the broker did not start"
+        self.address = ready[1]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._close_pipe()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(20) == 0
+        self._close_pipe()
+
+    def resident_bytes(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def _close_pipe(self) -> None:
+        assert self.process.stdout is not None
+        self.process.stdout.close()

@@ -1,0 +1,157 @@
+"""Producer sequences: each accepted once and in order (R-PRO-2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.coordination.producer_state import ProducerState
+from penstock.model import limits
+from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
+
+SEQUENCE_MAX = 2**31 - 1
+
+
+@dataclass
+class Batch:
+    base_sequence: int
+    count: int = 10
+    producer_id: int = 7
+    producer_epoch: int = 0
+
+    @property
+    def last_sequence(self) -> int:
+        return (self.base_sequence + self.count - 1) & SEQUENCE_MAX
+
+
+def append(state: ProducerState, batch: Batch, base_offset: int, now_ms: int = 0) -> None:
+    assert state.check(batch) is None
+    state.record(batch, base_offset, now_ms)
+
+
+def test_batches_in_order_are_new() -> None:
+    state = ProducerState()
+    for number in range(20):
+        append(state, Batch(number * 10), number * 10)
+
+
+def test_a_repeated_batch_gets_its_first_offset() -> None:
+    """R-PRO-2: a retry of any of the last five batches is recognised."""
+    state = ProducerState()
+    for number in range(8):
+        append(state, Batch(number * 10), 1000 + number * 10)
+    for number in range(3, 8):
+        assert state.check(Batch(number * 10)) == 1000 + number * 10
+
+
+def test_an_older_batch_than_the_window_is_refused_not_appended_again() -> None:
+    state = ProducerState()
+    for number in range(8):
+        append(state, Batch(number * 10), number * 10)
+    with pytest.raises(OutOfOrderSequence):
+        state.check(Batch(20))
+
+
+def test_a_missing_batch_is_noticed() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 0)
+    with pytest.raises(OutOfOrderSequence, match="after 9"):
+        state.check(Batch(20))
+
+
+def test_a_batch_with_the_right_start_but_another_length_is_no_repetition() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 0)
+    with pytest.raises(OutOfOrderSequence):
+        state.check(Batch(0, count=5))
+
+
+def test_an_unknown_producer_starts_at_zero() -> None:
+    state = ProducerState()
+    with pytest.raises(UnknownProducer, match="new producer id"):
+        state.check(Batch(10))
+    assert state.check(Batch(0)) is None
+
+
+def test_sequences_wrap_after_the_largest() -> None:
+    state = ProducerState()
+    state.record(Batch(SEQUENCE_MAX - 4, count=5), 0, 0)
+    append(state, Batch(0), 5)
+    assert state.check(Batch(0)) == 5
+
+
+def test_a_batch_may_span_the_wrap() -> None:
+    state = ProducerState()
+    state.record(Batch(SEQUENCE_MAX - 2, count=5), 0, 0)
+    assert state.check(Batch(2)) is None
+
+
+def test_an_older_epoch_is_fenced() -> None:
+    state = ProducerState()
+    append(state, Batch(0, producer_epoch=1), 0)
+    with pytest.raises(ProducerFenced):
+        state.check(Batch(10, producer_epoch=0))
+
+
+def test_a_newer_epoch_starts_at_zero() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 0)
+    with pytest.raises(OutOfOrderSequence):
+        state.check(Batch(10, producer_epoch=1))
+    append(state, Batch(0, producer_epoch=1), 10)
+    assert state.check(Batch(0, producer_epoch=1)) == 10
+
+
+def test_what_was_undone_may_be_sent_again() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 0)
+    undo = [state.record(Batch(number * 10), number * 10, 0) for number in range(1, 8)]
+    for previous in reversed(undo):
+        state.restore(7, previous)
+    assert state.check(Batch(0)) == 0
+    append(state, Batch(10), 10)
+
+
+def test_undoing_the_first_batch_forgets_the_producer() -> None:
+    state = ProducerState()
+    state.restore(7, state.record(Batch(0), 0, 0))
+    assert len(state) == 0
+
+
+def test_silent_producers_are_forgotten() -> None:
+    state = ProducerState()
+    append(state, Batch(0, producer_id=1), 0, now_ms=0)
+    append(state, Batch(0, producer_id=2), 10, now_ms=1000)
+    state.expire(limits.PRODUCER_SILENCE_MS_MAX + 500)
+    assert len(state) == 1
+    assert state.check(Batch(0, producer_id=2)) == 10
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.coordination.producer_state.PRODUCERS_PER_PARTITION_MAX", 3)
+    state = ProducerState()
+    for producer_id in range(5):
+        append(state, Batch(0, producer_id=producer_id), producer_id)
+    assert len(state) == 3
+    assert state.check(Batch(0, producer_id=4)) == 4
+
+
+def test_a_snapshot_reads_back() -> None:
+    """R-STO-7: the state survives as bytes."""
+    state = ProducerState()
+    for number in range(7):
+        append(state, Batch(number * 10), number * 10, now_ms=number)
+        append(state, Batch(number * 10, producer_id=8, producer_epoch=3), number * 10)
+    again = ProducerState.decode(state.encode())
+    assert again.encode() == state.encode()
+    assert again.check(Batch(60)) == 60
+
+
+def test_a_cut_snapshot_is_an_error() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 0)
+    data = state.encode()
+    for length in range(1, len(data)):
+        with pytest.raises(CorruptLog):
+            ProducerState.decode(data[:length])

@@ -1,0 +1,79 @@
+"""The embedded registry: what it answered is there after a restart (R-REP-6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.model.errors import CorruptLog, TopicExists, UnknownTopic
+from penstock.model.ids import BrokerId
+from penstock.registry.embedded import EmbeddedRegistry
+from penstock.storage.journal import write_journal
+from penstock.storage.os_files import OsDirectory
+
+
+def open_registry(path: Path) -> EmbeddedRegistry:
+    return EmbeddedRegistry(OsDirectory(str(path)), BrokerId(1), "cluster")
+
+
+async def test_topics_survive_a_restart(tmp_path: Path) -> None:
+    """R-CORE-1: a broker holds many topics, each with its partitions and settings."""
+    registry = open_registry(tmp_path)
+    made = await registry.create_topic("orders", 3, {"durability": "os"})
+    await registry.create_topic("events", 1, {})
+    again = open_registry(tmp_path).image
+    assert again.topic("orders") == made
+    assert list(again.topics) == ["orders", "events"]
+    assert {placement.leader for placement in made.partitions} == {1}
+
+
+async def test_a_topic_is_made_once(tmp_path: Path) -> None:
+    registry = open_registry(tmp_path)
+    first = await registry.create_topic("orders", 1, {})
+    with pytest.raises(TopicExists):
+        await registry.create_topic("orders", 2, {})
+    assert registry.image.topic("orders") == first
+
+
+async def test_changes_survive_a_restart(tmp_path: Path) -> None:
+    registry = open_registry(tmp_path)
+    await registry.create_topic("orders", 1, {})
+    await registry.change_settings("orders", {"retention_ms": "5"})
+    await registry.add_partitions("orders", 4)
+    topic = open_registry(tmp_path).image.topic("orders")
+    assert len(topic.partitions) == 4
+    assert topic.settings == {"retention_ms": "5"}
+
+
+async def test_a_deletion_has_two_steps(tmp_path: Path) -> None:
+    registry = open_registry(tmp_path)
+    first = await registry.create_topic("orders", 1, {})
+    await registry.begin_deletion("orders")
+    halfway = open_registry(tmp_path).image
+    assert halfway.topics["orders"].deleting
+    with pytest.raises(UnknownTopic, match="topics create orders"):
+        halfway.topic("orders")
+    await registry.finish_deletion("orders")
+    assert not open_registry(tmp_path).image.topics
+    assert (await registry.create_topic("orders", 1, {})).id != first.id
+
+
+async def test_producer_ids_are_never_handed_out_twice(tmp_path: Path) -> None:
+    """R-PRO-2: also not after a restart."""
+    first = await open_registry(tmp_path).reserve_producer_ids(10)
+    second = await open_registry(tmp_path).reserve_producer_ids(10)
+    assert not set(first) & set(second)
+
+
+async def test_the_image_of_before_does_not_change(tmp_path: Path) -> None:
+    registry = open_registry(tmp_path)
+    before = registry.image
+    await registry.create_topic("orders", 1, {})
+    assert "orders" not in before.topics
+
+
+def test_a_journal_of_another_version_is_an_error(tmp_path: Path) -> None:
+    write_journal(OsDirectory(str(tmp_path)), "registry.journal", b'{"topics": 3}')
+    with pytest.raises(CorruptLog, match=r"registry\.journal"):
+        open_registry(tmp_path)

@@ -1,0 +1,226 @@
+"""The replica: committed means durable, answers come in order, failures are never hidden."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from penstock.model.errors import DiskFull, PenstockError, StorageError, StorageFailed
+from penstock.model.ids import Term
+from penstock.model.topic_config import Durability
+from penstock.records import BatchBuilder, decode_messages
+from penstock.records.header import read_header
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Job
+from penstock.replication.replica import Replica
+from penstock.storage.log import Log, LogConfig
+from penstock.testing.simulated_disk import SimulatedDisk
+
+CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return 1_000
+
+    def monotonic(self) -> float:
+        return 1.0
+
+
+class ManualFlusher:
+    """Runs jobs when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Job, Callable[[], None]]] = []
+
+    def submit(self, job: Job, finished: Callable[[], None]) -> None:
+        self.jobs.append((job, finished))
+
+    def run_one(self) -> None:
+        job, finished = self.jobs.pop(0)
+        job.run()
+        finished()
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.written: list[StorageError | None] = []
+        self.advances = 0
+
+    def on_written(self, error: StorageError | None) -> None:
+        self.written.append(error)
+
+    def on_high_watermark(self) -> None:
+        self.advances += 1
+
+
+class Setup:
+    """A replica on a simulated disk, with a flusher and turns in the test's hands."""
+
+    def __init__(self, durability: Durability) -> None:
+        self.disk = SimulatedDisk()
+        self.flusher = ManualFlusher()
+        self.driver = Driver(asyncio.get_running_loop())
+        self.listener = Listener()
+        self.outcomes: list[tuple[str, PenstockError | None]] = []
+        self.log = Log.open(self.disk.root, CONFIG)
+        self.replica = Replica(
+            "orders-0",
+            self.log,
+            term=Term(3),
+            durability=durability,
+            driver=self.driver,
+            flusher=self.flusher,
+            clock=FixedClock(),
+        )
+        self.replica.listener = self.listener
+
+    def propose(self, name: str, records: int = 2) -> int:
+        builder = BatchBuilder(1 << 16)
+        for _ in range(records):
+            builder.append(5, None, name.encode())
+        batch = memoryview(bytearray(builder.build()))
+        return self.replica.propose(
+            read_header(batch), batch, lambda error: self.outcomes.append((name, error))
+        )
+
+    def fill_disk(self, leaving_bytes: int) -> None:
+        used_bytes = sum(map(len, self.disk.files().values()))
+        self.disk.capacity_bytes = used_bytes + leaving_bytes
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.outcomes]
+
+    def values(self) -> list[bytes | None]:
+        part = self.replica.read(0, 1 << 20).read()
+        return [message.value for message in decode_messages(part, "t", 0, 0)]
+
+
+async def test_with_os_durability_a_batch_is_committed_when_written() -> None:
+    setup = Setup("os")
+    assert setup.propose("a") == 0
+    assert setup.propose("b") == 2
+    assert setup.replica.high_watermark == 0
+    assert setup.outcomes == []
+    setup.driver.end_turn()
+    assert setup.outcomes == [("a", None), ("b", None)]
+    assert setup.replica.high_watermark == 4
+    assert setup.values() == [b"a", b"a", b"b", b"b"]
+    assert setup.listener.advances == 1
+
+
+async def test_with_fsync_a_batch_is_committed_when_flushed() -> None:
+    """R-PRO-1: acknowledged means on disk."""
+    setup = Setup("fsync")
+    setup.propose("a")
+    setup.driver.end_turn()
+    assert setup.outcomes == []
+    assert setup.replica.high_watermark == 0
+    assert setup.values() == [], "what is not durable is not readable"
+    setup.flusher.run_one()
+    assert setup.outcomes == [("a", None)]
+    assert setup.values() == [b"a", b"a"]
+
+
+async def test_what_arrives_during_a_flush_shares_the_next() -> None:
+    setup = Setup("fsync")
+    setup.propose("a")
+    setup.driver.end_turn()
+    for name in ("b", "c", "d"):
+        setup.propose(name)
+        setup.driver.end_turn()
+    assert len(setup.flusher.jobs) == 1
+    setup.flusher.run_one()
+    assert setup.names() == ["a"]
+    assert len(setup.flusher.jobs) == 1
+    setup.flusher.run_one()
+    assert setup.names() == ["a", "b", "c", "d"]
+    assert not setup.flusher.jobs
+
+
+async def test_a_repetition_waits_for_the_first_to_be_durable() -> None:
+    """R-PRO-2: a retry is not acknowledged before the batch it repeats is on disk."""
+    setup = Setup("fsync")
+    setup.propose("a")
+    setup.driver.end_turn()
+    outcomes: list[PenstockError | None] = []
+    setup.replica.when_committed(2, outcomes.append)
+    assert outcomes == []
+    setup.flusher.run_one()
+    assert outcomes == [None]
+    setup.replica.when_committed(2, outcomes.append)
+    assert outcomes == [None, None]
+
+
+async def test_a_full_disk_undoes_the_turn_and_only_it() -> None:
+    setup = Setup("fsync")
+    setup.propose("a")
+    setup.driver.end_turn()
+    setup.fill_disk(leaving_bytes=10)
+    assert setup.propose("b") == 2
+    setup.propose("c")
+    setup.driver.end_turn()
+    assert setup.names() == ["b", "c"]
+    assert all(isinstance(error, DiskFull) for _, error in setup.outcomes)
+    assert isinstance(setup.listener.written[-1], DiskFull)
+    setup.disk.capacity_bytes = None
+    assert setup.propose("d") == 2, "the offsets of what failed are given again"
+    setup.driver.end_turn()
+    setup.flusher.run_one()
+    setup.flusher.run_one()
+    assert setup.names() == ["b", "c", "a", "d"]
+    assert setup.values() == [b"a", b"a", b"d", b"d"]
+
+
+async def test_a_repetition_of_an_undone_batch_fails_with_it() -> None:
+    setup = Setup("fsync")
+    setup.fill_disk(leaving_bytes=10)
+    setup.propose("a")
+    outcomes: list[PenstockError | None] = []
+    setup.replica.when_committed(2, outcomes.append)
+    setup.driver.end_turn()
+    assert isinstance(outcomes[0], DiskFull)
+
+
+async def test_a_failed_flush_makes_the_partition_read_only_for_ever() -> None:
+    """R-STO-6: a flush that failed is never retried as a success."""
+    setup = Setup("fsync")
+    setup.propose("a")
+    setup.driver.end_turn()
+    setup.flusher.run_one()
+    setup.disk.fail_next("flush")
+    setup.propose("b")
+    setup.driver.end_turn()
+    setup.propose("c")
+    setup.driver.end_turn()
+    setup.flusher.run_one()
+    assert setup.names() == ["a", "b", "c"]
+    assert all(isinstance(error, StorageFailed) for _, error in setup.outcomes[1:])
+    assert not setup.flusher.jobs
+    with pytest.raises(StorageFailed):
+        setup.propose("d")
+    assert setup.values() == [b"a", b"a"], "what was committed can still be read"
+
+
+async def test_close_makes_everything_durable() -> None:
+    setup = Setup("os")
+    setup.propose("a")
+    setup.driver.end_turn()
+    clean_end = setup.replica.close()
+    assert clean_end is not None
+    assert clean_end.next_offset == 2
+
+
+async def test_idle_is_heard_after_the_running_flush() -> None:
+    setup = Setup("fsync")
+    heard: list[str] = []
+    setup.replica.when_idle(lambda: heard.append("now"))
+    assert heard == ["now"]
+    setup.propose("a")
+    setup.driver.end_turn()
+    setup.replica.when_idle(lambda: heard.append("later"))
+    assert heard == ["now"]
+    setup.flusher.run_one()
+    assert heard == ["now", "later"]
