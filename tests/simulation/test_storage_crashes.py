@@ -58,7 +58,7 @@ class Workload:
         self.close()
         self.open()
         self.produce(8, at_once=True)
-        self.log.roll(NOW_MS + CONFIG.segment_ms)
+        self.log.roll()
         self.flush()
         self.delete(self.log.segments()[-1].first_offset)
         self.close()

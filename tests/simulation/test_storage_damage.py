@@ -94,7 +94,7 @@ class Folder:
             stage(log, make_batch(b"value %d" % number * 6, records=1 + number % 2), number // 4)
             log.write_staged(NOW_MS)
             if number in (3, 7):
-                log.roll(2**60)
+                log.roll()
             flush(log)
         self.messages = messages_of(log)
         self.next_offset = log.next_offset

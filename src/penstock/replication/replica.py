@@ -118,7 +118,7 @@ class Replica:
 
     def roll(self) -> None:
         """Seal the active segment, so that retention can take it."""
-        self.log.roll(self._clock.now_ms())
+        self.log.roll()
         self._flush()
 
     def when_idle(self, then: Callable[[], None]) -> None:

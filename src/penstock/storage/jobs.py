@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.storage.files import Directory, File, remove_if_there, typed
+from penstock.storage.files import Directory, File, remove_if_there
 from penstock.storage.index import OFFSET_SUFFIX, TIME_SUFFIX, SegmentIndex, write_index
 from penstock.storage.segment import LOG_SUFFIX, Segment, open_stem, sealed_stem
 
@@ -57,7 +57,8 @@ class FlushJob:
         self.segments = rolled
         self.durable_offset = durable_offset
         self.rolls = rolls
-        self.error: OSError | None = None
+        # Until the job has run to its end nothing of it counts as durable.
+        self.error: OSError | None = OSError("the flush has not ended")
         self._directory = directory
         self._active = active
         self._flush_folder = flush_folder
@@ -83,6 +84,7 @@ class FlushJob:
                 self._directory.flush()
             if self._active is not None:
                 self._active.flush()
+            self.error = None
         except OSError as error:
             self.error = error
 
@@ -104,7 +106,10 @@ class RemovalJob:
             for name in self._names:
                 remove_if_there(self._directory, name)
         except OSError as error:
-            raise typed(error, f"removing {self._directory.path}/{self._names[-1]}") from error
+            # The next recovery removes them.
+            logger.warning(
+                "%s/%s is not removed yet: %s", self._directory.path, self._names[-1], error
+            )
 
 
 def seal_segment(directory: Directory, segment: _Seal | Segment) -> None:

@@ -87,7 +87,7 @@ class Log:
     ) -> Self:
         """The log in the folder, recovered; all it holds is durable.
 
-        CorruptLog, with nothing changed, if data that may have been acknowledged is damaged.
+        CorruptLog, with no data changed, if some that may have been acknowledged is damaged.
         """
         try:
             segments = recover(directory, config.index_interval_bytes, clean_end)
@@ -188,13 +188,13 @@ class Log:
             self._begun_ms = min(header.max_timestamp_ms, now_ms)
         return now_ms - self._begun_ms >= self.config.segment_ms
 
-    def roll(self, now_ms: int) -> None:
-        """Begin a new segment if the active one is due; the next flush job seals the old one."""
+    def roll(self) -> None:
+        """Begin a new segment unless the active one is empty; the next flush job seals the old."""
         if self._failure is not None:
             raise StorageFailed(self._failure)
         assert not self._staged, len(self._staged)
         try:
-            if self.is_roll_due(now_ms):
+            if self._segments[-1].size_bytes > 0:
                 self._start_segment(self.written_offset)
         except OSError as error:
             raise typed(error, f"rolling {self.name}") from error

@@ -9,7 +9,7 @@ import pytest
 from penstock.model.errors import StorageFailed
 from penstock.storage.jobs import RemovalJob
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import NOW_MS, append, flush, make_batch, open_log
+from tests.unit.storage.harness import append, flush, make_batch, open_log
 
 BATCH = make_batch(b"x" * 400)
 
@@ -36,7 +36,7 @@ def test_sealing_is_data_then_index_then_name_then_folder() -> None:
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH)
-    log.roll(NOW_MS * 2)
+    log.roll()
     start = len(disk.operations)
     flush(log, include_active=False)
     index_file = ["create", "truncate", "append", "flush"]
@@ -54,7 +54,7 @@ def test_an_index_without_room_does_not_stop_the_seal(caplog: pytest.LogCaptureF
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH)
-    log.roll(NOW_MS * 2)
+    log.roll()
     disk.fail_next("append", errno.ENOSPC)
     assert flush(log) == 1
     assert [segment.sealed for segment in log.segments()] == [True, False]
@@ -66,7 +66,7 @@ def test_a_failure_is_kept_for_the_log(operation: str) -> None:
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH)
-    log.roll(NOW_MS * 2)
+    log.roll()
     job = log.flush_job(include_active=True)
     assert job is not None
     disk.fail_next(operation)  # type: ignore[arg-type]
@@ -85,6 +85,21 @@ def test_removal_flushes_the_folder_first() -> None:
     job.run()
     assert kinds(disk, start) == ["flush folder", "remove", "remove"]
     assert disk.root.names() == []
+
+
+def test_a_removal_that_fails_is_left_to_the_next_recovery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk()
     disk.fail_next("flush folder")
-    with pytest.raises(StorageFailed, match=r"removing disk/a\.log\.deleted"):
-        job.run()
+    RemovalJob(disk.root, ["a.log.deleted"]).run()
+    assert "disk/a.log.deleted is not removed yet" in caplog.text
+
+
+def test_a_job_that_did_not_run_to_its_end_made_nothing_durable() -> None:
+    log = open_log(SimulatedDisk().root)
+    append(log, BATCH)
+    job = log.flush_job(include_active=True)
+    assert job is not None
+    with pytest.raises(StorageFailed, match="read-only"):
+        log.finish_flush(job)

@@ -133,6 +133,10 @@ def test_a_flipped_bit_in_whole_data_is_no_tear(position: int, follow: list[byte
     assert not judge(SMALL, flipped(BIG, position), *follow)
 
 
+def test_a_whole_batch_in_the_wrong_place_is_no_tear_whatever_it_holds() -> None:
+    assert not judge(SMALL, stamped(3, bytes(2000)))
+
+
 def test_a_wrong_length_is_no_tear_if_batches_follow() -> None:
     wrong = BIG[:8] + (len(BIG) + 5000).to_bytes(4) + BIG[12:]
     assert not judge(SMALL, wrong, stamped(2))
