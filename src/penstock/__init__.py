@@ -28,6 +28,15 @@ if os.environ.get("PENSTOCK_PURE"):
 
 
 _MODULES = {
+    "BlockingClient": "penstock.client.blocking",
+    "Client": "penstock.client.client",
+    "Consumer": "penstock.client.consumer",
+    "DeliveryFailed": "penstock.client.errors",
+    "Message": "penstock.records",
+    "PartitionColumns": "penstock.client.reader",
+    "PenstockError": "penstock.model.errors",
+    "Producer": "penstock.client.producer",
+    "Receipt": "penstock.client.receipts",
     "connect": "penstock.client.client",
     "connect_blocking": "penstock.client.blocking",
 }

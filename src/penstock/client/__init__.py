@@ -1,0 +1,1 @@
+"""Producer, consumer and admin, for asyncio and, behind a facade, for blocking scripts."""

@@ -1,0 +1,86 @@
+"""Which messages of a partition have been acknowledged, and from where to read after a crash.
+
+Counting only; `committer` tells the broker. The invariant: every message below `low` was
+acknowledged, so a consumer that begins again at `low` misses none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.model.errors import Busy
+from penstock.records import Message
+
+# Messages acknowledged ahead of one that is not are remembered one by one, 60 bytes each.
+ACKNOWLEDGED_AHEAD_MAX: Final = 1_000_000
+
+
+class Acknowledgements:
+    """The acknowledgements of one partition."""
+
+    __slots__ = ("_ahead", "_gaps", "committed", "low")
+
+    def __init__(self, position: int) -> None:
+        self.low = position
+        # What the broker was last told, so that it is told only news.
+        self.committed = position
+        self._ahead: set[int] = set()
+        # Ranges of offsets that hold no message: control batches, compacted records.
+        self._gaps: deque[tuple[int, int]] = deque()
+
+    def restart(self, position: int) -> None:
+        """Reading goes on elsewhere: forget what was acknowledged out of order."""
+        self.low = self.committed = position
+        self._ahead.clear()
+        self._gaps.clear()
+
+    def hand_out(self, start: int, messages: Sequence[Message], end: int) -> None:
+        """The messages from offset `start` to before `end` are on their way to the user."""
+        if len(messages) == end - start:
+            return
+        expected = start
+        for message in messages:
+            if message.offset > expected:
+                self._gaps.append((expected, message.offset))
+            expected = message.offset + 1
+        if expected < end:
+            self._gaps.append((expected, end))
+        self._advance()
+
+    def acknowledge(self, offset: int) -> bool:
+        """One message is dealt with. True if there is something new to commit."""
+        if offset != self.low:
+            if offset > self.low:
+                self._remember(offset)
+            return False
+        self.low = offset + 1
+        if self._ahead or self._gaps:
+            self._advance()
+        return True
+
+    def acknowledge_below(self, position: int) -> None:
+        """Everything below the position is dealt with."""
+        if position > self.low:
+            self.low = position
+            self._ahead = {offset for offset in self._ahead if offset >= position}
+            self._advance()
+
+    def _remember(self, offset: int) -> None:
+        if len(self._ahead) >= ACKNOWLEDGED_AHEAD_MAX:
+            raise Busy(
+                f"{ACKNOWLEDGED_AHEAD_MAX} messages are acknowledged after offset {self.low}, "
+                f"which is not: acknowledge that one, or commit() all that was handed out."
+            )
+        self._ahead.add(offset)
+
+    def _advance(self) -> None:
+        while True:
+            if self.low in self._ahead:
+                self._ahead.remove(self.low)
+                self.low += 1
+            elif self._gaps and self._gaps[0][0] <= self.low:
+                self.low = max(self.low, self._gaps.popleft()[1])
+            else:
+                return

@@ -1,0 +1,167 @@
+"""Topics and groups, for people and tools: made, described, changed, listed.
+
+One call each, no state. The invariant: a call that changes something is not repeated where the
+broker may have done it, so an answer that was lost shows as an error and not as a second change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from penstock.client.committer import commit_offsets, fetch_offsets
+from penstock.client.routes import Routes
+from penstock.client.starts import Start, check_start, find_request
+from penstock.model.errors import PenstockError, from_code
+from penstock.model.ids import TopicPartition, check_topic_name
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import (
+    ADD_PARTITIONS,
+    ALTER_TOPIC,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_TOPIC,
+    FIND_OFFSET,
+    LIST_GROUPS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSummary:
+    """A topic in a list."""
+
+    name: str
+    topic_id: str
+    partition_count: int
+    error: PenstockError | None
+    """Why the topic cannot be used now, if it cannot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition of a topic, as its leader sees it."""
+
+    partition: int
+    leader: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size_bytes: int
+    segment_count: int
+    error: PenstockError | None
+    """Why the partition is read-only or offline, if it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic with its settings and partitions."""
+
+    name: str
+    topic_id: str
+    config: Mapping[str, str]
+    changed: tuple[str, ...]
+    """The settings that differ from the broker's defaults."""
+    partitions: tuple[PartitionDescription, ...]
+
+
+class Admin:
+    """Made by `Client.admin`."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    async def create_topic(
+        self, name: str, partitions: int = 0, config: Mapping[str, str] | None = None
+    ) -> TopicSummary:
+        """Create a topic; 0 partitions: as many as the broker makes by default."""
+        check_topic_name(name)
+        request = pb.CreateTopicRequest(name=name, partitions=partitions, config=config)
+        answer = await self._routes.call_any(CREATE_TOPIC, request, repeatable=False)
+        return TopicSummary(
+            name=name, topic_id=answer.id, partition_count=answer.partitions, error=None
+        )
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its messages."""
+        request = pb.DeleteTopicRequest(name=name)
+        await self._routes.call_any(DELETE_TOPIC, request, repeatable=False)
+        self._routes.forget(name)
+
+    async def describe_topic(self, name: str) -> TopicDescription:
+        answer = await self._routes.call_any(DESCRIBE_TOPIC, pb.DescribeTopicRequest(name=name))
+        return TopicDescription(
+            name=answer.name,
+            topic_id=answer.id,
+            config=dict(answer.config),
+            changed=tuple(answer.changed),
+            partitions=tuple(_partition(entry) for entry in answer.partitions),
+        )
+
+    async def alter_topic(
+        self, name: str, config: Mapping[str, str] | None = None, reset: Collection[str] = ()
+    ) -> None:
+        """Change settings of a topic, and set others back to the broker's defaults."""
+        request = pb.AlterTopicRequest(name=name, set=config, reset=reset)
+        await self._routes.call_any(ALTER_TOPIC, request)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        """Let the topic have so many partitions in all. Keys may go elsewhere from then on."""
+        await self._routes.call_any(
+            ADD_PARTITIONS, pb.AddPartitionsRequest(name=name, total=total), repeatable=False
+        )
+        await self._routes.topic(name, refresh=True)
+
+    async def list_topics(self) -> list[TopicSummary]:
+        """Every topic, by name."""
+        answer = await self._routes.metadata(all_topics=True)
+        topics = [
+            TopicSummary(
+                name=topic.name,
+                topic_id=topic.id,
+                partition_count=len(topic.partitions),
+                error=_error(topic.error) if topic.HasField("error") else None,
+            )
+            for topic in answer.topics
+        ]
+        return sorted(topics, key=lambda topic: topic.name)
+
+    async def find_offset(self, topic: str, partition: int, at: Start) -> int:
+        """The first offset, the next to be written ("latest"), or the first of a moment."""
+        request = find_request(topic, partition, check_start(at))
+        if request is None:
+            assert isinstance(at, int)
+            return at
+        leader = TopicPartition(topic, partition)
+        return (await self._routes.call_leader(leader, FIND_OFFSET, request)).offset
+
+    async def list_groups(self) -> list[str]:
+        """Every group that has committed an offset, by name."""
+        answer = await self._routes.call_any(LIST_GROUPS, pb.ListGroupsRequest())
+        return sorted(answer.groups)
+
+    async def group_offsets(
+        self, group: str, topics: Collection[str] = ()
+    ) -> dict[TopicPartition, int]:
+        """The next offset to read, of each partition the group has one for."""
+        return await fetch_offsets(self._routes, group, topics)
+
+    async def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Set a group's place. A consumer of the group that runs will set it again."""
+        await commit_offsets(self._routes, group, offsets)
+
+
+def _partition(entry: pb.DescribeTopicResponse.Partition) -> PartitionDescription:
+    return PartitionDescription(
+        partition=entry.partition,
+        leader=entry.leader,
+        log_start_offset=entry.log_start_offset,
+        high_watermark=entry.high_watermark,
+        log_end_offset=entry.log_end_offset,
+        size_bytes=entry.bytes,
+        segment_count=entry.segments,
+        error=_error(entry.error) if entry.HasField("error") else None,
+    )
+
+
+def _error(error: pb.Error) -> PenstockError:
+    return from_code(error.code, error.message)

@@ -1,0 +1,358 @@
+"""The client for code without an event loop: the same verbs, each waiting for its result.
+
+A facade: everything happens in the asyncio client, on a loop in one background thread. The
+invariant: a message costs the caller no change of thread. A producer appends to the open batch
+under a lock and changes threads once per batch; a consumer once per fetched list.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from time import time_ns
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+from penstock.client.accumulator import Headers
+from penstock.client.admin import TopicDescription, TopicSummary
+from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
+from penstock.client.committer import COMMIT_INTERVAL_S
+from penstock.client.config import ClientSettings
+from penstock.client.consumer import ConsumerSettings
+from penstock.client.loop_thread import LoopThread
+from penstock.client.producer import Producer, ProducerSettings, explained
+from penstock.client.reader import PartitionColumns
+from penstock.client.receipts import Receipt
+from penstock.client.starts import Start
+from penstock.model.errors import ClientClosed, InvalidRequest
+from penstock.model.ids import TopicPartition
+from penstock.model.limits import KIB
+from penstock.records import Message
+
+# Each batch costs a change of threads and back, which takes as long as hundreds of messages.
+BATCH_BYTES_DEFAULT: Final = 512 * KIB
+
+
+def connect_blocking(
+    bootstrap: str | Sequence[str] = BOOTSTRAP_DEFAULT, **settings: Unpack[ClientSettings]
+) -> BlockingClient:
+    """Like `connect`, for code without an event loop. Use it in a `with`."""
+    return BlockingClient(connect(bootstrap, **settings))
+
+
+class BlockingClient:
+    """Publishes, subscribes, administers. Made by `connect_blocking`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._thread = LoopThread()
+        self._endings = ExitStack()
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        with ExitStack() as endings:
+            endings.enter_context(self._thread)
+            self._thread.run(self._client.__aenter__())
+            self._endings = endings.pop_all()
+        self._is_open = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_open = False
+        with self._endings:
+            self._thread.run(self._client.__aexit__(kind, error, traceback))
+
+    @property
+    def admin(self) -> BlockingAdmin:
+        """Topics and groups: create, describe, alter, list."""
+        return BlockingAdmin(self._open_thread(), self._client)
+
+    def publish(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Receipt:
+        """Publish one message and wait until it is acknowledged by all in-sync replicas."""
+        thread = self._open_thread()
+        publishing = self._client.publish(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return thread.run(publishing)
+
+    def producer(self, **settings: Unpack[ProducerSettings]) -> BlockingProducer:
+        """A producer that gathers messages into batches; use it in a `with`.
+
+        The settings are those of `Client.producer`, but a batch is larger by default.
+        """
+        thread = self._open_thread()
+        settings.setdefault("batch_bytes", BATCH_BYTES_DEFAULT)
+        return BlockingProducer(thread, thread.call(lambda: self._client.producer(**settings)))
+
+    def consumer(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
+        """A consumer of all partitions of the topics, or of those it is assigned later."""
+        return BlockingConsumer(self._open_thread(), self._client, topics, settings)
+
+    def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
+        """Read topics: `for message in mq.subscribe("orders", group="billing")`."""
+        if not topics:
+            raise InvalidRequest("There is no topic to subscribe to: name at least one.")
+        return self.consumer(*topics, **settings)
+
+    def _open_thread(self) -> LoopThread:
+        if not self._is_open:
+            raise ClientClosed("The client is not connected: use it inside its `with`.")
+        return self._thread
+
+
+class BlockingProducer:
+    """See `Producer`. Several threads may use one."""
+
+    def __init__(self, thread: LoopThread, producer: Producer) -> None:
+        self._thread = thread
+        self._producer = producer
+        self._lock = producer.accumulator.lock
+        self._try_append = producer.accumulator.try_append
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._thread.run(self._producer.__aexit__(kind, error, traceback))
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Queue a message; waits only while the buffer is full. `flush` tells of its delivery."""
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        try:
+            with self._lock:
+                is_queued = self._try_append(topic, key, value, headers, partition, timestamp_ms)
+        except (TypeError, ValueError) as error:
+            raise explained(error, key, value, headers) from None
+        if not is_queued:
+            self._thread.run(self._send(topic, value, key, headers, partition, timestamp_ms))
+
+    def publish(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Receipt:
+        """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
+        publishing = self._producer.publish(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return self._thread.run(publishing)
+
+    def flush(self) -> None:
+        """Wait until everything queued is acknowledged; DeliveryFailed for what was not."""
+        self._thread.run(self._producer.flush())
+
+    def close(self) -> None:
+        """Take no more messages, flush, and end."""
+        self._thread.run(self._producer.close())
+
+    async def _send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | None,
+        partition: int | None,
+        timestamp_ms: int,
+    ) -> None:
+        await self._producer.send(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+
+
+class BlockingConsumer:
+    """See `Consumer`. One thread reads; any may acknowledge."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        client: Client,
+        topics: Collection[str],
+        settings: ConsumerSettings,
+    ) -> None:
+        self._thread = thread
+        self._consumer = thread.call(lambda: client.consumer(*topics, source=self, **settings))
+        # Acknowledged in the caller's thread, counted in the loop's. A deque's ends are atomic.
+        self._acknowledged: deque[Message] = deque()
+        self._is_counting_due = False
+
+    def __enter__(self) -> Self:
+        self._thread.run(self._consumer.start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit what was acknowledged and stop reading."""
+
+        async def work() -> None:
+            self._count()
+            await self._consumer.close()
+
+        self._thread.run(work())
+
+    def __iter__(self) -> Iterator[Message]:
+        """Every message, one by one, for ever."""
+        while True:
+            yield from self._thread.run(self._consumer.next_hand())
+
+    def batches(self) -> Iterator[list[Message]]:
+        """Messages in lists, each of one partition, as they were fetched: the fastest way."""
+        while True:
+            yield self.fetch()
+
+    def fetch(
+        self, max_messages: int | None = None, timeout_s: float | None = None
+    ) -> list[Message]:
+        """The next messages, of one partition: at least one, unless the time is over first."""
+        return self._thread.run(self._consumer.fetch(max_messages, timeout_s))
+
+    def fetch_columns(
+        self, timeout_s: float | None = None, *, include_headers: bool = False
+    ) -> list[PartitionColumns]:
+        """Everything fetched so far, decoded straight into columns; waits for the first of it."""
+        fetching = self._consumer.fetch_columns(timeout_s, include_headers=include_headers)
+        return self._thread.run(fetching)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """What is being read."""
+        return self._thread.call(lambda: self._consumer.partitions)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read these partitions from now on, instead of those of the topics given at first."""
+        self._thread.run(self._consumer.assign(partitions))
+
+    def position(self, partition: tuple[str, int]) -> int:
+        """The offset of the next message to be handed out."""
+        return self._thread.call(lambda: self._consumer.position(partition))
+
+    def seek(self, partition: tuple[str, int], to: Start) -> None:
+        """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
+        self._thread.run(self._consumer.seek(partition, to))
+
+    def seek_to_time(self, moment: datetime) -> None:
+        """Go on in every partition at the first message of this moment or later."""
+        self._thread.run(self._consumer.seek_to_time(moment))
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Hand out nothing of these partitions (none given: of all) until `resume`."""
+        self._thread.call(lambda: self._consumer.pause(*partitions))
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on in these partitions (none given: in all) where they were paused."""
+        self._thread.call(lambda: self._consumer.resume(*partitions))
+
+    def acknowledge(self, message: Message) -> None:
+        """What `message.ack()` calls: the message is dealt with. Returns at once."""
+        self._consumer.committer.raise_failure()
+        self._acknowledged.append(message)
+        if not self._is_counting_due:
+            self._is_counting_due = True
+            self._thread.loop.call_soon_threadsafe(self._count_later)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
+        """Set the group's place: after everything handed out so far, or at the offsets given."""
+
+        async def work() -> None:
+            self._count()
+            await self._consumer.commit(offsets)
+
+        self._thread.run(work())
+
+    def committed(self, partition: tuple[str, int]) -> int | None:
+        """The group's place in a partition, as the broker has it; None if it has none."""
+        return self._thread.run(self._consumer.committed(partition))
+
+    def _count_later(self) -> None:
+        # Not at once: the next thousand acknowledgements shall not wake the loop again.
+        self._thread.loop.call_later(COMMIT_INTERVAL_S, self._count)
+
+    def _count(self) -> None:
+        """Count what was acknowledged, in the loop's thread, and have it committed."""
+        self._is_counting_due = False
+        while self._acknowledged:
+            self._consumer.committer.note(self._acknowledged.popleft())
+
+
+class BlockingAdmin:
+    """See `Admin`."""
+
+    def __init__(self, thread: LoopThread, client: Client) -> None:
+        self._run = thread.run
+        self._admin = client.admin
+
+    def create_topic(
+        self, name: str, partitions: int = 0, config: Mapping[str, str] | None = None
+    ) -> TopicSummary:
+        return self._run(self._admin.create_topic(name, partitions, config))
+
+    def delete_topic(self, name: str) -> None:
+        self._run(self._admin.delete_topic(name))
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        return self._run(self._admin.describe_topic(name))
+
+    def alter_topic(
+        self, name: str, config: Mapping[str, str] | None = None, reset: Collection[str] = ()
+    ) -> None:
+        self._run(self._admin.alter_topic(name, config, reset))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        self._run(self._admin.add_partitions(name, total))
+
+    def list_topics(self) -> list[TopicSummary]:
+        return self._run(self._admin.list_topics())
+
+    def find_offset(self, topic: str, partition: int, at: Start) -> int:
+        return self._run(self._admin.find_offset(topic, partition, at))
+
+    def list_groups(self) -> list[str]:
+        return self._run(self._admin.list_groups())
+
+    def group_offsets(self, group: str, topics: Collection[str] = ()) -> dict[TopicPartition, int]:
+        return self._run(self._admin.group_offsets(group, topics))
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._run(self._admin.commit_offsets(group, offsets))

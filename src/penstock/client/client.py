@@ -1,0 +1,167 @@
+"""`connect` and what it gives: the client, which owns the connections and all that uses them.
+
+The invariant: whatever a client made (producers, consumers, tasks, sockets) has ended when its
+`async with` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, Self, Unpack
+
+from penstock.client.accumulator import Headers
+from penstock.client.admin import Admin
+from penstock.client.config import ClientConfig, ClientSettings
+from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.links import Links
+from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
+from penstock.client.receipts import Receipt
+from penstock.client.routes import Routes
+from penstock.client.tasks import TaskScope
+from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
+from penstock.net.address import Address, parse_address
+
+BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
+
+
+def connect(
+    bootstrap: str | Sequence[str] = BOOTSTRAP_DEFAULT, **settings: Unpack[ClientSettings]
+) -> Client:
+    """A client of the cluster that these brokers belong to. Use it in an `async with`.
+
+    bootstrap: one or more addresses, in a list or separated by commas; one that answers is enough.
+    """
+    return Client(parse_bootstrap(bootstrap), ClientConfig(**settings))
+
+
+class Client:
+    """Publishes, subscribes, administers. Made by `connect`."""
+
+    def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
+        self._bootstrap = bootstrap
+        self._config = config
+        self._members: dict[Producer | Consumer, None] = {}  # in the order they were made
+        self._publisher: Producer | None = None
+        self._connected: _Connected | None = None
+
+    async def __aenter__(self) -> Self:
+        assert self._connected is None, "a client is entered once"
+        connected = _Connected(self._bootstrap, self._config)
+        try:
+            await connected.links.any_broker()
+        except BaseException:
+            await connected.close()
+            raise
+        connected.scope.start(connected.routes.refresh_on_timer(), name="refresh of routes")
+        self._connected = connected
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        connected = self._connection()
+        self._connected = None
+        # Consumers and producers end in the reverse order of their making, then the connections,
+        # whatever goes wrong with one of them.
+        async with AsyncExitStack() as endings:
+            endings.push_async_callback(connected.close)
+            for member in self._members:
+                if error is not None and isinstance(member, Producer):
+                    endings.push_async_callback(member.abort)
+                else:
+                    endings.push_async_callback(member.close)
+
+    @property
+    def admin(self) -> Admin:
+        """Topics and groups: create, describe, alter, list."""
+        return Admin(self._connection().routes)
+
+    async def publish(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Receipt:
+        """Publish one message and wait until it is acknowledged by all in-sync replicas.
+
+        For many messages make a `producer`: it does not wait for each.
+        """
+        if self._publisher is None:
+            self._publisher = self.producer(linger_ms=0)
+        return await self._publisher.publish(
+            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+
+    def producer(self, **settings: Unpack[ProducerSettings]) -> Producer:
+        """A producer that gathers messages into batches; use it in an `async with`."""
+        connected = self._connection()
+        producer = Producer(
+            connected.routes, self._config, ProducerConfig(**settings), self._forget
+        )
+        self._members[producer] = None
+        return producer
+
+    def consumer(
+        self, *topics: str, source: Any = None, **settings: Unpack[ConsumerSettings]
+    ) -> Consumer:
+        """A consumer of all partitions of the topics, or of those it is assigned later.
+
+        source: who takes `message.ack()` instead of the consumer, for facades.
+        """
+        connected = self._connection()
+        consumer = Consumer(
+            connected.routes,
+            self._config,
+            topics,
+            ConsumerConfig(**settings),
+            source=source,
+            on_end=self._forget,
+        )
+        self._members[consumer] = None
+        return consumer
+
+    def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> Consumer:
+        """Read topics: `async for message in mq.subscribe("orders", group="billing")`."""
+        if not topics:
+            raise InvalidRequest("There is no topic to subscribe to: name at least one.")
+        return self.consumer(*topics, **settings)
+
+    def _connection(self) -> _Connected:
+        if self._connected is None:
+            raise ClientClosed("The client is not connected: use it inside its `async with`.")
+        return self._connected
+
+    def _forget(self, member: Producer | Consumer) -> None:
+        self._members.pop(member, None)
+
+
+class _Connected:
+    """What exists only between the beginning and the end of the `async with`."""
+
+    def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
+        self.links = Links(bootstrap, config)
+        self.routes = Routes(self.links, config)
+        self.scope = TaskScope()
+
+    async def close(self) -> None:
+        await self.scope.close()
+        await self.routes.close()
+        await self.links.close()
+
+
+def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:
+    """The addresses, or InvalidConfig that says what is wrong with them."""
+    texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+    addresses = [parse_address(text) for text in texts if text.strip()]
+    if not addresses:
+        raise InvalidConfig(f"No broker is named in {bootstrap!r}: give one, as 127.0.0.1:9092.")
+    return addresses

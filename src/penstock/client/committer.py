@@ -1,0 +1,109 @@
+"""Tells the broker how far a group has come: often enough, one call at a time.
+
+What may be committed is `acknowledgements`' to say. The invariant: at most one commit is under
+way, and the next carries everything acknowledged meanwhile, so acknowledging a million messages
+costs a handful of calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.client.acknowledgements import Acknowledgements
+from penstock.client.routes import Routes
+from penstock.model.errors import PenstockError
+from penstock.model.ids import TopicPartition
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import COMMIT_OFFSETS, FETCH_OFFSETS
+from penstock.records import Message
+
+logger = logging.getLogger(__name__)
+
+# Acknowledgements gather for so long. After a crash the messages of this time come once more.
+COMMIT_INTERVAL_S: Final = 0.05
+
+
+class Committer:
+    """The place of one group in the partitions that one consumer reads."""
+
+    def __init__(self, group: str, routes: Routes) -> None:
+        self._group = group
+        self._routes = routes
+        self.progress: dict[tuple[str, int], Acknowledgements] = {}
+        self._news = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._failure: PenstockError | None = None
+
+    def note(self, message: Message) -> None:
+        """A message is dealt with: count it, and have it committed if that is news."""
+        progress = self.progress.get((message.topic, message.partition))
+        # None: the partition has been taken away since, and with it its place.
+        if progress is not None and progress.acknowledge(message.offset):
+            self._news.set()
+
+    def raise_failure(self) -> None:
+        """Raise what the last commit in the background failed by, once."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    async def run(self) -> None:
+        """Commit what is acknowledged, from time to time; runs until it is cancelled."""
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(COMMIT_INTERVAL_S)
+            self._news.clear()
+            try:
+                await self.commit()
+            except PenstockError as error:
+                if error.retriable:
+                    logger.warning("Group %s cannot commit now: %s", self._group, error)
+                    self._news.set()
+                else:
+                    self._failure = error
+
+    async def commit(self) -> None:
+        """Commit everything acknowledged so far; returns when the broker has it."""
+        async with self._lock:
+            lows = {
+                partition: acknowledgements.low
+                for partition, acknowledgements in self.progress.items()
+                if acknowledgements.low != acknowledgements.committed
+            }
+            if not lows:
+                return
+            await commit_offsets(self._routes, self._group, lows)
+            for partition, low in lows.items():
+                if partition in self.progress:
+                    self.progress[partition].committed = low
+
+    async def commit_at(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit these offsets, whatever was acknowledged."""
+        async with self._lock:
+            await commit_offsets(self._routes, self._group, offsets)
+
+    async def committed(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """The group's place as the broker has it, in the partitions where it has one."""
+        return await fetch_offsets(self._routes, self._group, topics)
+
+
+async def commit_offsets(
+    routes: Routes, group: str, offsets: Mapping[tuple[str, int], int]
+) -> None:
+    """Set the next offset to read, for each partition given."""
+    request = pb.CommitOffsetsRequest(group=group)
+    for (topic, partition), offset in offsets.items():
+        request.offsets.add(topic=topic, partition=partition, offset=offset)
+    await routes.call_any(COMMIT_OFFSETS, request)
+
+
+async def fetch_offsets(
+    routes: Routes, group: str, topics: Iterable[str] = ()
+) -> dict[TopicPartition, int]:
+    """The next offset to read of each partition the group has one for. No topics: all it has."""
+    request = pb.FetchOffsetsRequest(group=group, topics=topics)
+    answer = await routes.call_any(FETCH_OFFSETS, request)
+    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in answer.offsets}

@@ -1,0 +1,68 @@
+"""The settings of a connected client: names, units, defaults, checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from penstock.client.backoff import Backoff
+from penstock.model.errors import InvalidConfig
+
+
+class ClientSettings(TypedDict, total=False):
+    """The settings of `ClientConfig`, as keywords of `connect`."""
+
+    client_name: str
+    request_timeout_ms: int
+    connect_timeout_ms: int
+    route_refresh_ms: int
+    retry_backoff_ms: int
+    retry_backoff_ms_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """How a client talks to its brokers."""
+
+    client_name: str = "penstock"
+    """What brokers show this client as."""
+
+    request_timeout_ms: int = 30_000
+    """How long an answer may take before the call is tried again or given up."""
+
+    connect_timeout_ms: int = 5_000
+    """How long one attempt to reach one broker may take."""
+
+    route_refresh_ms: int = 300_000
+    """How often routes are asked for anew without a reason, to find added partitions."""
+
+    retry_backoff_ms: int = 50
+    """The wait before the second retry (the first is at once); it doubles from there."""
+
+    retry_backoff_ms_max: int = 1_000
+    """The longest wait between two retries."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "request_timeout_ms",
+            "connect_timeout_ms",
+            "route_refresh_ms",
+            "retry_backoff_ms",
+            "retry_backoff_ms_max",
+        ):
+            if getattr(self, name) <= 0:
+                raise InvalidConfig(f"{name} is {getattr(self, name)}: it must be at least 1.")
+
+    @property
+    def request_timeout_s(self) -> float:
+        return self.request_timeout_ms / 1000
+
+    @property
+    def connect_timeout_s(self) -> float:
+        return self.connect_timeout_ms / 1000
+
+    @property
+    def backoff(self) -> Backoff:
+        return Backoff(
+            first_s=self.retry_backoff_ms / 1000, longest_s=self.retry_backoff_ms_max / 1000
+        )

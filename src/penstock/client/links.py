@@ -1,0 +1,143 @@
+"""The connections of a client: one channel per broker, opened when it is first needed.
+
+It knows brokers by id and address and nothing of topics: `routes` does. The invariant: there is
+at most one attempt to connect to an address at a time, which all who need it share, and attempts
+at an address that failed are spaced by a growing backoff, however many ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from penstock import __version__
+from penstock.client.config import ClientConfig
+from penstock.client.shared import Shared
+from penstock.model.errors import ClientClosed, ConnectionLost, PenstockError, UnavailableError
+from penstock.net.address import Address, parse_address
+from penstock.net.channel import Channel, connect_channel
+from penstock.net.receive_pool import ReceivePool
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import HELLO
+
+logger = logging.getLogger(__name__)
+
+SOFTWARE: Final = f"penstock-python {__version__}"
+
+
+class Links:
+    """Live channels to brokers."""
+
+    def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._config = config
+        self._backoff = config.backoff
+        self._loop = asyncio.get_running_loop()
+        self._pool = ReceivePool()
+        # The channels in use by broker, and all that are open, those that were replaced too.
+        self._channels: dict[int, Channel] = {}
+        self._open_channels: set[Channel] = set()
+        self._all_closed = asyncio.Event()
+        self._addresses: dict[int, Address] = {}
+        self._attempts: Shared[Address, Channel] = Shared()
+        self._failures: dict[Address, _Failure] = {}
+        self._closed = False
+
+    def know_brokers(self, addresses: dict[int, str]) -> None:
+        """Take note of where the brokers of the cluster are."""
+        self._addresses = {
+            broker_id: parse_address(address) for broker_id, address in addresses.items()
+        }
+
+    async def any_broker(self) -> Channel:
+        """A channel to some broker: a live one, else the first that can be reached."""
+        for channel in self._channels.values():
+            if not channel.connection.is_closed:
+                return channel
+        reasons = []
+        for address in dict.fromkeys((*self._bootstrap, *self._addresses.values())):
+            try:
+                return await self._connect(address)
+            except UnavailableError as error:
+                reasons.append(str(error))
+        raise ConnectionLost(f"No broker can be reached. {' '.join(reasons)}")
+
+    async def broker(self, broker_id: int) -> Channel:
+        """A channel to this broker."""
+        channel = self._channels.get(broker_id)
+        if channel is not None and not channel.connection.is_closed:
+            return channel
+        address = self._addresses.get(broker_id)
+        if address is None:
+            raise ConnectionLost(f"Broker {broker_id} has no address now: it may be down.")
+        channel = await self._connect(address)
+        if self._channels.get(broker_id) is not channel:
+            raise ConnectionLost(f"Another broker than {broker_id} answers at {address} now.")
+        return channel
+
+    async def close(self) -> None:
+        """Close every channel; what is queued for sending still goes out."""
+        self._closed = True
+        await self._attempts.close()
+        self._channels.clear()
+        for channel in self._open_channels:
+            channel.close()
+        while self._open_channels:  # a connection bounds the time that its closing takes
+            self._all_closed.clear()
+            await self._all_closed.wait()
+
+    async def _connect(self, address: Address) -> Channel:
+        if self._closed:
+            raise ClientClosed
+        failure = self._failures.get(address)
+        if failure is not None and self._loop.time() < failure.retry_at_s:
+            # Too soon after the last attempt: whoever asks has a backoff of its own.
+            raise ConnectionLost(str(failure.error))
+        return await self._attempts.join(address, lambda: self._attempt(address))
+
+    async def _attempt(self, address: Address) -> Channel:
+        try:
+            channel = await self._open(address)
+        except UnavailableError as error:
+            before = self._failures.get(address)
+            attempts = before.attempts + 1 if before is not None else 1
+            retry_at_s = self._loop.time() + self._backoff.wait_s(attempts)
+            self._failures[address] = _Failure(attempts, retry_at_s, error)
+            raise
+        self._failures.pop(address, None)
+        return channel
+
+    async def _open(self, address: Address) -> Channel:
+        """Connect, and hear from the broker who it is."""
+        timeout_s = self._config.connect_timeout_s
+        channel = await connect_channel(
+            address, pool=self._pool, timeout_s=timeout_s, on_closed=self._on_closed
+        )
+        self._open_channels.add(channel)
+        request = pb.HelloRequest(client_name=self._config.client_name, software=SOFTWARE)
+        try:
+            hello, _ = await channel.call(HELLO, request, timeout_s=timeout_s)
+        except BaseException:
+            channel.close()
+            raise
+        logger.debug("Connected to broker %d at %s.", hello.broker_id, address)
+        # A second channel to a broker known by two addresses takes the place of the first, which
+        # those who hold it may use on until it closes.
+        self._channels[hello.broker_id] = channel
+        return channel
+
+    def _on_closed(self, channel: Channel, error: PenstockError | None) -> None:
+        if error is not None and not self._closed:
+            logger.info("A connection ended: %s", error)
+        self._open_channels.discard(channel)
+        self._all_closed.set()
+
+
+class _Failure(NamedTuple):
+    """The attempts at an address that have failed since the last success."""
+
+    attempts: int
+    retry_at_s: float
+    error: UnavailableError

@@ -1,0 +1,83 @@
+"""An event loop in a thread of its own, for code that does not have one.
+
+The invariant: work given to `run` has ended, or is being cancelled, when `run` returns or raises,
+and the thread ends with its `with`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.model.errors import ClientClosed
+
+ResultT = TypeVar("ResultT")
+
+
+class LoopThread:
+    """A thread that runs a loop. Other threads give it coroutines and wait for their results."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner(loop_factory=_loop_factory())
+        self._thread = threading.Thread(target=self._work, name="penstock-client", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready = threading.Event()
+        self._is_ended = False
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_ended = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "the thread has not been started"
+        return self._loop
+
+    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Run a coroutine in the loop and wait for it. Interrupted, it is cancelled."""
+        if self._is_ended:
+            work.close()
+            raise ClientClosed
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], ResultT]) -> ResultT:
+        """Call a function in the loop's thread and wait for it."""
+
+        async def work() -> ResultT:
+            return function()
+
+        return self.run(work())
+
+    def _work(self) -> None:
+        with self._runner:
+            self._loop = self._runner.get_loop()
+            self._ready.set()
+            self._loop.run_forever()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,303 @@
+"""Publishes messages in batches: `send` to queue, `publish` for a receipt, `flush` to be sure.
+
+The face of the producing side; `accumulator` gathers, `sender` delivers. The invariant: a message
+that `send` accepted is either acknowledged or reported, by the next `flush` or by its future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import time_ns
+from types import TracebackType
+from typing import Final, Literal, Self, TypedDict
+
+from penstock.client.accumulator import Accumulator, Headers, Outgoing
+from penstock.client.config import ClientConfig
+from penstock.client.errors import DeliveryFailed
+from penstock.client.lanes import Batch
+from penstock.client.receipts import Receipt
+from penstock.client.routes import Routes, TopicRoute
+from penstock.client.sender import Sender
+from penstock.client.turn import TURN
+from penstock.model.errors import InvalidConfig, PenstockError
+from penstock.model.limits import BATCH_BYTES_MAX, KIB, MIB
+from penstock.records import Codec
+
+logger = logging.getLogger(__name__)
+
+Acks = Literal["all", 0, 1]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+_ACKS_ON_THE_WIRE: Final[dict[Acks, int]] = {"all": -1, 0: 0, 1: 1}
+
+
+class ProducerSettings(TypedDict, total=False):
+    """The settings of `ProducerConfig`, as keywords of `Client.producer`."""
+
+    acks: Acks
+    linger_ms: float
+    batch_bytes: int
+    buffer_bytes: int
+    compression: Compression
+    idempotent: bool | None
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """How a producer gathers and delivers."""
+
+    acks: Acks = "all"
+    """Who must have a message before it is acknowledged: `"all"` in-sync replicas, the leader
+    (1), or nobody (0: then nothing is confirmed, retried or ordered after a failure)."""
+
+    linger_ms: float = 5
+    """How long a batch waits for company. 0 sends at once what one turn of the loop brought."""
+
+    batch_bytes: int = 128 * KIB
+    """A batch leaves when it has this size. A larger message travels alone."""
+
+    buffer_bytes: int = 64 * MIB
+    """What may be queued or unacknowledged; beyond it `send` waits."""
+
+    compression: Compression = "none"
+    """How batches are compressed, by the client; brokers and consumers take any."""
+
+    idempotent: bool | None = None
+    """A retry makes no duplicate. The default: yes, unless acks is 0, where it cannot be had."""
+
+    delivery_timeout_ms: int = 120_000
+    """A message that is not acknowledged this long after it was sent has failed."""
+
+    request_timeout_ms: int = 30_000
+    """A batch that is not answered for this long is sent again."""
+
+    def __post_init__(self) -> None:
+        if self.acks not in _ACKS_ON_THE_WIRE:
+            raise InvalidConfig(f'acks is {self.acks!r}: it can be "all", 1 or 0.')
+        if self.compression.upper() not in Codec.__members__:
+            names = ", ".join(name.lower() for name in Codec.__members__)
+            raise InvalidConfig(f"compression is {self.compression!r}: it can be {names}.")
+        if self.idempotent and self.acks == 0:
+            raise InvalidConfig("idempotent needs acks 1 or all: with acks=0 nothing is retried.")
+        if self.linger_ms < 0:
+            raise InvalidConfig(f"linger_ms is {self.linger_ms}: it must be at least 0.")
+        if not 1 * KIB <= self.batch_bytes <= BATCH_BYTES_MAX:
+            raise InvalidConfig(
+                f"batch_bytes is {self.batch_bytes}: it must be from {KIB} to {BATCH_BYTES_MAX}."
+            )
+        if self.buffer_bytes < self.batch_bytes:
+            raise InvalidConfig(
+                f"buffer_bytes is {self.buffer_bytes}: it must hold a batch of {self.batch_bytes}."
+            )
+        for name in ("delivery_timeout_ms", "request_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise InvalidConfig(f"{name} is {getattr(self, name)}: it must be at least 1.")
+
+
+class Producer:
+    """Made by `Client.producer`; use it in an `async with`, which ends with a flush."""
+
+    def __init__(
+        self,
+        routes: Routes,
+        config: ClientConfig,
+        settings: ProducerConfig,
+        on_end: Callable[[Producer], None],
+    ) -> None:
+        self._routes = routes
+        self._on_end = on_end
+        idempotent = settings.acks != 0 if settings.idempotent is None else settings.idempotent
+        self._sender = Sender(
+            routes=routes,
+            acks=_ACKS_ON_THE_WIRE[settings.acks],
+            idempotent=idempotent,
+            request_timeout_s=settings.request_timeout_ms / 1000,
+            backoff=config.backoff,
+            seal=lambda lane: self._accumulator.seal(lane),
+            release=lambda batch: self._accumulator.release(batch),
+        )
+        self._accumulator = Accumulator(
+            batch_bytes=settings.batch_bytes,
+            buffer_bytes=settings.buffer_bytes,
+            linger_ms=settings.linger_ms,
+            delivery_timeout_ms=settings.delivery_timeout_ms,
+            codec=Codec[settings.compression.upper()],
+            make_lane=self._sender.make_lane,
+            on_ready=self._sender.pump,
+        )
+        self._try_append = self._accumulator.try_append
+        # Awaiting an ended future costs nothing and leaves nothing: all sends share this one.
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._done.set_result(None)
+        self._is_ended = False
+        routes.listen(self._on_route)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close()
+        elif isinstance(error, Exception):
+            # The caller's own error is the one to report; what was sent before it still goes.
+            try:
+                await self.close()
+            except DeliveryFailed as failed:
+                logger.warning("Beside the error that ended the producer: %s", failed)
+        else:
+            await self.abort()
+
+    @property
+    def errors(self) -> Sequence[PenstockError]:
+        """With acks=0: the latest errors that came back although no answer was asked for."""
+        return tuple(self._sender.unacknowledged_errors)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Awaitable[None]:
+        """Queue a message. Await the result: it waits only while the buffer is full.
+
+        The message is in the queue, in order, when this returns or its awaitable ends; whether it
+        was delivered is told by `flush`. A value of None marks the key as deleted.
+        """
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        try:
+            if self._try_append(topic, key, value, headers, partition, timestamp_ms):
+                return self._done
+            message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
+            if self._accumulator.place(message) is not None:
+                return TURN
+        except (TypeError, ValueError) as error:
+            raise explained(error, key, value, headers) from None
+        return self._send_later(message)
+
+    async def submit(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[Receipt]:
+        """Queue a message and get a future for its receipt. Waits only while the buffer is full."""
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
+        try:
+            placed = self._accumulator.place(message) or await self._place_later(message)
+        except (TypeError, ValueError) as error:
+            raise explained(error, key, value, headers) from None
+        batch, index = placed
+        return batch.receipt(index, timestamp_ms)
+
+    async def publish(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Receipt:
+        """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
+        future = await self.submit(
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+        )
+        return await future
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is acknowledged.
+
+        Raises DeliveryFailed for whatever was not, since the last flush; messages that a receipt
+        was asked for are told of by its future.
+        """
+        self._accumulator.make_due()
+        unsettled = [
+            batch.finished() for lane in self._accumulator.lanes() for batch in lane.batches()
+        ]
+        if unsettled:
+            await asyncio.wait(unsettled)
+        failures = self._sender.take_failures()
+        if failures:
+            raise DeliveryFailed(failures)
+
+    async def close(self) -> None:
+        """Take no more messages, flush, and end. Raises DeliveryFailed as `flush` does."""
+        self._accumulator.close()
+        try:
+            await self.flush()
+        finally:
+            await self.abort()
+
+    async def abort(self) -> None:
+        """End at once: what is not acknowledged fails with ClientClosed."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._routes.unlisten(self._on_route)
+        self._accumulator.close()
+        await self._sender.close(list(self._accumulator.lanes()))
+        self._on_end(self)
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """Where messages go, for a facade that appends from another thread."""
+        return self._accumulator
+
+    async def _send_later(self, message: Outgoing) -> None:
+        try:
+            await self._place_later(message)
+        except (TypeError, ValueError) as error:
+            raise explained(error, message.key, message.value, message.headers) from None
+
+    async def _place_later(self, message: Outgoing) -> tuple[Batch, int]:
+        """Wait for what a message needs, the topic's route or room, and place it."""
+        placed = None
+        while placed is None:
+            if not self._accumulator.knows(message.topic):
+                route = await self._routes.topic(message.topic, create=True)
+                self._accumulator.know_topic(route.topic, route.partition_count)
+                placed = self._accumulator.place(message)
+            else:
+                placed = await self._accumulator.place_with_room(message)
+        return placed
+
+    def _on_route(self, route: TopicRoute) -> None:
+        if self._accumulator.knows(route.topic):
+            self._accumulator.know_topic(route.topic, route.partition_count)
+
+
+def explained(error: Exception, key: object, value: object, headers: object) -> Exception:
+    """The error that says what to do, where a message is made of the wrong things."""
+    for name, content in (("key", key), ("value", value)):
+        if isinstance(content, str):
+            return TypeError(f"The {name} is a str: encode it, as in {name}.encode().")
+    if isinstance(headers, dict):
+        return TypeError("The headers are a dict: give pairs, as in list(headers.items()).")
+    return error

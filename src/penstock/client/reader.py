@@ -1,0 +1,155 @@
+"""From fetched bytes to what the reader gets: lists of messages, or columns.
+
+Decodes one chunk at a time, when it is asked for, and remembers where the reader stopped within
+it. The invariant: a feed's position is the offset after the last message handed out, so what was
+decoded and not taken is never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import length_hint
+from typing import Any
+
+from penstock.client.acknowledgements import Acknowledgements
+from penstock.client.fetcher import Chunk, Fetcher
+from penstock.client.turn import TURN
+from penstock.model.errors import BatchError
+from penstock.records import Columns, Message, decode_columns, decode_messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionColumns:
+    """Messages of one partition, as columns."""
+
+    topic: str
+    partition: int
+    columns: Columns
+
+
+class Hand:
+    """Decoded messages of one chunk on their way to the reader, who may stop in the middle."""
+
+    __slots__ = ("_messages", "chunk")
+
+    def __init__(self, chunk: Chunk, messages: list[Message]) -> None:
+        self.chunk = chunk
+        # A list's iterator keeps its place while loops over it come and go.
+        self._messages = iter(messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        """What is left, one by one, until the reader moves or pauses the partition."""
+        feed, generation = self.chunk.feed, self.chunk.generation
+        for message in self._messages:
+            if feed.generation != generation:
+                return
+            feed.position = message.offset + 1
+            yield message
+
+    @property
+    def is_spent(self) -> bool:
+        """Nothing is left, or the reader has moved or paused the partition since."""
+        is_stale = self.chunk.generation != self.chunk.feed.generation
+        return is_stale or length_hint(self._messages) == 0
+
+    def take(self, max_messages: int | None = None) -> list[Message]:
+        """The next messages of the hand; they count as handed out."""
+        feed = self.chunk.feed
+        if max_messages is None or max_messages >= length_hint(self._messages):
+            feed.position = self.chunk.next_offset
+            return list(self._messages)
+        messages = [next(self._messages) for _ in range(max_messages)]
+        feed.position = messages[-1].offset + 1
+        return messages
+
+
+class Reader:
+    """Takes chunks from a fetcher and decodes them."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        progress: Mapping[tuple[str, int], Acknowledgements],
+        source: Any,
+    ) -> None:
+        self._fetcher = fetcher
+        self._progress = progress
+        # Who takes a message's acknowledgement.
+        self._source = source
+        self._hand: Hand | None = None
+
+    async def next_hand(self) -> Hand:
+        """What is left of the last hand, or the next one as soon as there is one."""
+        if self._hand is not None and not self._hand.is_spent:
+            return self._hand
+        self._hand = None
+        while True:
+            chunk = await self._next_chunk()
+            messages = self._decode(chunk)
+            if messages:
+                self._hand = Hand(chunk, messages)
+                return self._hand
+            chunk.feed.position = chunk.next_offset  # control batches only
+
+    async def next_columns(self, *, include_headers: bool) -> list[PartitionColumns]:
+        """Everything that was fetched, as soon as there is something: one entry per chunk."""
+        self._put_back()
+        fetched: list[PartitionColumns] = []
+        while not fetched:
+            chunk: Chunk | None = await self._next_chunk()
+            while chunk is not None:
+                try:
+                    columns = self._decode_columns(chunk, include_headers)
+                except BatchError:
+                    if not fetched:
+                        raise
+                    break  # what came before it first; it fails again next time
+                if columns.columns.record_count:
+                    fetched.append(columns)
+                chunk = self._fetcher.take()
+        return fetched
+
+    async def _next_chunk(self) -> Chunk:
+        # Before the chunk is taken: who is cancelled here has lost nothing.
+        await TURN
+        while (chunk := self._fetcher.take()) is None:
+            self._fetcher.raise_failure()
+            await self._fetcher.wait()
+        return chunk
+
+    def _put_back(self) -> None:
+        """The reader goes on in another way: what is left of the hand is fetched again."""
+        if self._hand is not None and not self._hand.is_spent:
+            feed = self._hand.chunk.feed
+            self._fetcher.seek(feed, feed.position)
+        self._hand = None
+
+    def _decode(self, chunk: Chunk) -> list[Message]:
+        feed = chunk.feed
+        try:
+            messages = decode_messages(
+                chunk.payload, feed.topic, feed.partition, chunk.start_offset, self._source
+            )
+        except BatchError:
+            # It stays where it is until the reader seeks past the damage.
+            self._fetcher.seek(feed, feed.position)
+            raise
+        progress = self._progress.get((feed.topic, feed.partition))
+        if progress is not None:
+            if chunk.start_offset < feed.position:
+                # The partition was cut or made anew, and reading has gone back.
+                progress.restart(chunk.start_offset)
+                feed.position = chunk.start_offset
+            progress.hand_out(feed.position, messages, chunk.next_offset)
+        return messages
+
+    def _decode_columns(self, chunk: Chunk, include_headers: bool) -> PartitionColumns:
+        feed = chunk.feed
+        try:
+            columns = decode_columns(chunk.payload, chunk.start_offset, include_headers)
+        except BatchError:
+            self._fetcher.seek(feed, feed.position)
+            raise
+        feed.position = chunk.next_offset
+        return PartitionColumns(topic=feed.topic, partition=feed.partition, columns=columns)

@@ -1,0 +1,301 @@
+"""A small broker on the real network code, whose answers a test can script.
+
+It keeps batches in memory and checks sequences as the real one does (by the same class). The
+script says what happens to the next calls of a kind: answered with an error, done but not
+answered, cut off, or held until the test lets them go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+from penstock.coordination.producer_state import ProducerState
+from penstock.model.errors import (
+    InvalidRequest,
+    OffsetOutOfRange,
+    PenstockError,
+    UnknownTopic,
+)
+from penstock.net.address import TcpAddress
+from penstock.net.channel import Channel
+from penstock.net.connection import Connection
+from penstock.net.server import Server
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import CALLS, error_envelope, parse
+from penstock.records.header import BatchHeader, check_produced, stamp
+
+LOSE_ANSWER = "done, but the connection breaks before the answer"
+BREAK = "the connection breaks before it is done"
+HOLD = "held until the test releases it"
+SWALLOW = "neither done nor answered"
+DO = "done as usual"
+
+Action = PenstockError | str
+Envelope = Any  # one protobuf message or another
+
+
+class FakePartition:
+    def __init__(self) -> None:
+        self.batches: list[tuple[BatchHeader, bytes]] = []
+        self.start = 0
+        self.end = 0
+        self.producers = ProducerState()
+
+    def append(self, payload: memoryview) -> tuple[int, bool]:
+        ((header, view),) = check_produced(payload)
+        if header.producer_id >= 0:
+            repeated = self.producers.check(header)
+            if repeated is not None:
+                return repeated, True
+            self.producers.record(header, self.end, 0)
+        base = self.end
+        stamp(view, base, 0)
+        self.batches.append((header._replace(base_offset=base), bytes(view)))
+        self.end += header.record_count
+        return base, False
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        if not self.start <= offset <= self.end:
+            raise OffsetOutOfRange(f"{offset} is not within {self.start} and {self.end}.")
+        found = b""
+        for header, batch in self.batches:
+            if header.next_offset > offset and (not found or len(found + batch) <= max_bytes):
+                found += batch
+        return found
+
+
+class FakeState:
+    """What the broker knows, and what it answers when nothing is scripted."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.topics: dict[str, list[FakePartition]] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        self.partition_count = 1
+        self.creates_topics = True
+        self.offsets: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
+        self.next_producer_id = 100
+        # Other brokers of the cluster, and who leads what; this one by default.
+        self.peers: dict[int, str] = {}
+        self.leaders: dict[tuple[str, int], int] = {}
+        self._address = TcpAddress("127.0.0.1", 0)
+
+    @property
+    def address(self) -> str:
+        return str(self._address)
+
+    def create(self, topic: str, partitions: int) -> None:
+        self.topics[topic] = [FakePartition() for _ in range(partitions)]
+
+    def do(self, number: int, request: Envelope, data: memoryview) -> tuple[Envelope, bytes]:
+        answer = getattr(self, "_" + CALLS[number].name.lower())(request, data)
+        return answer if isinstance(answer, tuple) else (answer, b"")
+
+    def _partition(self, request: Envelope) -> FakePartition:
+        partitions = self.topics.get(request.topic, [])
+        if request.partition >= len(partitions):
+            raise UnknownTopic(f"There is no {request.topic}-{request.partition}.")
+        found: FakePartition = partitions[request.partition]
+        return found
+
+    def _hello(self, request: pb.HelloRequest, data: memoryview) -> Envelope:
+        return pb.HelloResponse(cluster_id="fake", broker_id=self.broker_id)
+
+    def _metadata(self, request: pb.MetadataRequest, data: memoryview) -> Envelope:
+        answer = pb.MetadataResponse(cluster_id="fake")
+        for number, address in {self.broker_id: self.address, **self.peers}.items():
+            answer.brokers.add(id=number, address=address)
+        for name in list(self.topics) if request.all_topics else request.topics:
+            if name not in self.topics and request.create_missing and self.creates_topics:
+                self.create(name, self.partition_count)
+            topic = answer.topics.add(name=name)
+            if name not in self.topics:
+                error = UnknownTopic(f"There is no topic {name}.")
+                topic.error.ParseFromString(error_envelope(error))
+                continue
+            topic.id = f"id of {name}"
+            for number in range(len(self.topics[name])):
+                leader = self.leaders.get((name, number), self.broker_id)
+                topic.partitions.add(partition=number, leader=leader)
+        return answer
+
+    def _produce(self, request: pb.ProduceRequest, data: memoryview) -> Envelope:
+        base, duplicate = self._partition(request).append(data)
+        return pb.ProduceResponse(base_offset=base, append_time_ms=-1, duplicate=duplicate)
+
+    def _fetch(self, request: pb.FetchRequest, data: memoryview) -> tuple[Envelope, bytes]:
+        partition = self._partition(request)
+        answer = pb.FetchResponse(high_watermark=partition.end, log_start_offset=partition.start)
+        return answer, partition.read(request.offset, request.max_bytes)
+
+    def _findoffset(self, request: pb.FindOffsetRequest, data: memoryview) -> Envelope:
+        partition = self._partition(request)
+        if request.WhichOneof("at") == "earliest":
+            return pb.FindOffsetResponse(offset=partition.start, timestamp_ms=-1)
+        if request.WhichOneof("at") == "timestamp_ms":
+            for header, _ in partition.batches:
+                if header.max_timestamp_ms >= request.timestamp_ms:
+                    return pb.FindOffsetResponse(offset=header.base_offset)
+        return pb.FindOffsetResponse(offset=partition.end, timestamp_ms=-1)
+
+    def _initproducer(self, request: pb.InitProducerRequest, data: memoryview) -> Envelope:
+        self.next_producer_id += 1
+        return pb.InitProducerResponse(producer_id=self.next_producer_id, producer_epoch=0)
+
+    def _createtopic(self, request: pb.CreateTopicRequest, data: memoryview) -> Envelope:
+        self.create(request.name, request.partitions or self.partition_count)
+        self.configs[request.name] = dict(request.config)
+        return pb.CreateTopicResponse(id="id", partitions=len(self.topics[request.name]))
+
+    def _deletetopic(self, request: pb.DeleteTopicRequest, data: memoryview) -> Envelope:
+        if self.topics.pop(request.name, None) is None:
+            raise UnknownTopic(f"There is no topic {request.name}.")
+        return pb.DeleteTopicResponse()
+
+    def _describetopic(self, request: pb.DescribeTopicRequest, data: memoryview) -> Envelope:
+        config = self.configs.get(request.name, {})
+        answer = pb.DescribeTopicResponse(name=request.name, id="id", config=config)
+        for number, partition in enumerate(self.topics[request.name]):
+            answer.partitions.add(partition=number, high_watermark=partition.end, segments=1)
+        return answer
+
+    def _altertopic(self, request: pb.AlterTopicRequest, data: memoryview) -> Envelope:
+        self.configs.setdefault(request.name, {}).update(request.set)
+        for name in request.reset:
+            self.configs[request.name].pop(name, None)
+        return pb.AlterTopicResponse()
+
+    def _addpartitions(self, request: pb.AddPartitionsRequest, data: memoryview) -> Envelope:
+        partitions = self.topics[request.name]
+        if request.total <= len(partitions):
+            raise InvalidRequest(f"{request.name} has {len(partitions)} partitions already.")
+        partitions += [FakePartition() for _ in range(request.total - len(partitions))]
+        return pb.AddPartitionsResponse()
+
+    def _commitoffsets(self, request: pb.CommitOffsetsRequest, data: memoryview) -> Envelope:
+        for entry in request.offsets:
+            self.offsets[request.group][entry.topic, entry.partition] = entry.offset
+        return pb.CommitOffsetsResponse()
+
+    def _fetchoffsets(self, request: pb.FetchOffsetsRequest, data: memoryview) -> Envelope:
+        answer = pb.FetchOffsetsResponse()
+        for (topic, partition), offset in self.offsets[request.group].items():
+            if not request.topics or topic in request.topics:
+                answer.offsets.add(topic=topic, partition=partition, offset=offset)
+        return answer
+
+    def _listgroups(self, request: pb.ListGroupsRequest, data: memoryview) -> Envelope:
+        return pb.ListGroupsResponse(groups=list(self.offsets))
+
+
+class FakeBroker(FakeState):
+    """Use in an `async with`."""
+
+    def __init__(self, *, broker_id: int = 0) -> None:
+        super().__init__(broker_id)
+        self.holds_polls = True
+        self.script: dict[int, deque[Action]] = defaultdict(deque)
+        self.calls: list[tuple[int, Envelope]] = []
+        self.held: list[Callable[[], None]] = []
+        self.channels: list[Channel] = []
+        self._server: Server | None = None
+        self._polls: list[Callable[[], None]] = []
+
+    async def __aenter__(self) -> FakeBroker:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        self._server = Server([self._address], self._session)
+        await self._server.start()
+        address = self._server.addresses[0]
+        assert isinstance(address, TcpAddress)
+        self._address = address
+
+    async def stop(self) -> None:
+        """Go down without a word; the topics stay for the next `start`."""
+        for channel in self.channels:
+            channel.connection.abort()
+        self.channels.clear()
+        self._polls.clear()
+        if self._server is not None:
+            await self._server.close()
+            self._server = None
+
+    def count(self, call: int) -> int:
+        return sum(number == call for number, _ in self.calls)
+
+    def notify(self) -> None:
+        """Something was appended: answer the long polls, or ask them to wait again."""
+        polls, self._polls = self._polls, []
+        for poll in polls:
+            poll()
+
+    def release(self) -> None:
+        held, self.held = self.held, []
+        for go_on in held:
+            go_on()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the loop turn until something has happened."""
+        async with asyncio.timeout(5):
+            while not condition():
+                await asyncio.sleep(0)
+
+    # --- serving -------------------------------------------------------------------------------
+
+    def _session(self, connection: Connection) -> Channel:
+        channel = Channel(connection, self._serve)
+        self.channels.append(channel)
+        return channel
+
+    def _serve(
+        self, channel: Channel, number: int, message_id: int, envelope: memoryview, data: memoryview
+    ) -> None:
+        request = parse(CALLS[number].request, envelope)
+        self.calls.append((number, request))
+        script = self.script[number]
+        action = script.popleft() if script else DO
+        payload = memoryview(bytearray(data))
+        match action:
+            case PenstockError():
+                channel.answer_error(message_id, action)
+            case str() if action == BREAK:
+                channel.connection.abort()
+            case str() if action == LOSE_ANSWER:
+                self.do(number, request, payload)
+                channel.connection.abort()
+            case str() if action == SWALLOW:
+                channel.leave_unanswered()
+            case str() if action == HOLD:
+                self.held.append(
+                    lambda: self._answer(channel, number, message_id, request, payload)
+                )
+            case _:
+                self._answer(channel, number, message_id, request, payload)
+
+    def _answer(
+        self, channel: Channel, number: int, message_id: int, request: Envelope, data: memoryview
+    ) -> None:
+        try:
+            response, payload = self.do(number, request, data)
+        except PenstockError as error:
+            channel.answer_error(message_id, error)
+            return
+        if number == pb.CALL_PRODUCE:
+            self.notify()
+        if number == pb.CALL_PRODUCE and request.acks == 0:
+            channel.leave_unanswered()
+        elif number == pb.CALL_FETCH and not payload and self.holds_polls:
+            # A long poll: answered by the next batch, or never, as far as a test waits.
+            self._polls.append(
+                lambda: self._answer(channel, number, message_id, request, memoryview(b""))
+            )
+        else:
+            channel.answer(message_id, number, response.SerializeToString(), payload)

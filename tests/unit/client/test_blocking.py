@@ -1,0 +1,139 @@
+"""The blocking facade: the same verbs in a thread without a loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.client.blocking import BlockingClient, connect_blocking
+from penstock.client.loop_thread import LoopThread
+from penstock.model.errors import ClientClosed, ConnectionLost, InvalidRequest
+from tests.unit.client.fake_broker import FakeBroker
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """A broker with a loop of its own: the test's thread blocks."""
+    with LoopThread() as thread:
+        running = FakeBroker()
+        thread.run(running.start())
+        yield running
+        thread.run(running.stop())
+
+
+@pytest.fixture
+def mq(broker: FakeBroker) -> Iterator[BlockingClient]:
+    with connect_blocking(broker.address) as client:
+        yield client
+
+
+def test_publish_and_read(mq: BlockingClient) -> None:
+    receipt = mq.publish("orders", b"0", b"key", headers=[("a", b"b")], timestamp_ms=1000)
+    assert receipt.offset == 0
+    with mq.producer() as producer:
+        for number in range(1, 1000):
+            producer.send("orders", b"%d" % number, timestamp_ms=number * 1000 + 1000)
+        producer.flush()
+        assert producer.publish("orders", b"1000").offset == 1000
+    values = []
+    with mq.subscribe("orders") as consumer:
+        for message in consumer:
+            values.append(int(message.value or b""))
+            if len(values) == 500:
+                break
+        assert consumer.position(("orders", 0)) == 500
+        while len(values) < 1001:
+            values += [int(message.value or b"") for message in consumer.fetch(max_messages=100)]
+        assert values == list(range(1001))
+        consumer.seek(("orders", 0), 990)
+        assert len(next(consumer.batches())) == 11
+        consumer.seek_to_time(datetime.fromtimestamp(0, UTC))
+        consumer.pause()
+        assert consumer.fetch(timeout_s=0.001) == []
+        consumer.resume(("orders", 0))
+        (entry, *_) = consumer.fetch_columns()
+        assert entry.columns.offsets[0] == 0
+
+
+def test_several_threads_share_a_producer(broker: FakeBroker, mq: BlockingClient) -> None:
+    """Batches are sealed by the loop while threads append: nothing is lost, order holds."""
+    with mq.producer(linger_ms=0, batch_bytes=4096) as producer:
+
+        def send(thread: int) -> None:
+            for number in range(2000):
+                producer.send("orders", b"%d %d" % (thread, number))
+
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    with mq.subscribe("orders") as consumer:
+        while sum(map(len, seen.values())) < 6000:
+            for message in consumer.fetch():
+                sender, number = map(int, (message.value or b"").split())
+                seen[sender].append(number)
+    assert all(numbers == list(range(2000)) for numbers in seen.values())
+
+
+def test_acknowledging(broker: FakeBroker, mq: BlockingClient) -> None:
+    with mq.producer() as producer:
+        for number in range(10):
+            producer.send("orders", b"%d" % number)
+    with mq.subscribe("orders", group="billing") as consumer:
+        for message in consumer:
+            message.ack()
+            if message.offset == 4:
+                break
+    assert broker.offsets["billing"] == {("orders", 0): 5}
+    with mq.subscribe("orders", group="billing") as consumer:
+        (message,) = consumer.fetch(max_messages=1)
+        assert message.offset == 5
+        consumer.commit()
+        assert consumer.committed(("orders", 0)) == 6
+        consumer.assign([])
+        assert consumer.partitions == []
+    with mq.subscribe("orders") as consumer, pytest.raises(InvalidRequest, match="group="):
+        consumer.fetch(max_messages=1)[0].ack()
+
+
+def test_administering(mq: BlockingClient) -> None:
+    admin = mq.admin
+    admin.create_topic("orders", 2, {"durability": "os"})
+    admin.alter_topic("orders", {"retention_ms": "5"})
+    admin.add_partitions("orders", 3)
+    assert len(admin.describe_topic("orders").partitions) == 3
+    assert [topic.name for topic in admin.list_topics()] == ["orders"]
+    assert admin.find_offset("orders", 0, "latest") == 0
+    admin.commit_offsets("billing", {("orders", 0): 5})
+    assert admin.list_groups() == ["billing"]
+    assert admin.group_offsets("billing") == {("orders", 0): 5}
+    admin.delete_topic("orders")
+
+
+def test_text_is_refused_with_advice(mq: BlockingClient) -> None:
+    with mq.producer() as producer:
+        for _ in range(2):
+            with pytest.raises(TypeError, match=r"value\.encode\(\)"):
+                producer.send("orders", "text")  # type: ignore[arg-type]
+            producer.send("orders", b"good")
+
+
+def test_the_end(broker: FakeBroker) -> None:
+    with connect_blocking(broker.address) as mq:
+        threads = threading.active_count()
+    assert threading.active_count() == threads - 1
+    with pytest.raises(ClientClosed):
+        mq.publish("orders", b"value")
+    with pytest.raises(InvalidRequest), connect_blocking(broker.address) as mq:
+        mq.subscribe()
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ConnectionLost):
+        connect_blocking("127.0.0.1:1").__enter__()
+    assert not any(thread.name == "penstock-client" for thread in threading.enumerate())

@@ -1,0 +1,125 @@
+"""A group's place: acknowledged, committed in few calls, found again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.client import committer
+from penstock.client.client import Client
+from penstock.model.errors import Busy, InvalidRequest, StorageFailed
+from penstock.model.ids import TopicPartition
+from penstock.protocol import penstock_pb2 as pb
+from penstock.records import build_batch
+from tests.unit.client.fake_broker import FakeBroker
+
+COMMIT = pb.CALL_COMMIT_OFFSETS
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def orders(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    monkeypatch.setattr(committer, "COMMIT_INTERVAL_S", 0.0)
+    broker.create("orders", 1)
+    records = [(None, b"%d" % number) for number in range(100)]
+    broker.topics["orders"][0].append(memoryview(build_batch(records)))
+    return broker
+
+
+async def test_a_group_goes_on_where_it_was(orders: FakeBroker, mq: Client) -> None:
+    """R-DEL-10: offsets are kept per group and partition by the broker."""
+    async with mq.subscribe("orders", group="billing") as consumer:
+        for message in await consumer.fetch(max_messages=40):
+            await message.ack()
+    assert orders.offsets["billing"] == {ORDERS: 40}
+    async with mq.subscribe("orders", group="billing", start="latest") as consumer:
+        assert consumer.position(ORDERS) == 40
+        assert await consumer.committed(ORDERS) == 40
+        assert await consumer.committed(("orders", 1)) is None
+    async with mq.subscribe("orders", group="other") as consumer:
+        assert consumer.position(ORDERS) == 0
+
+
+async def test_acknowledgements_are_committed_together(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        for message in await consumer.fetch():
+            await message.ack()
+        await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 100)
+    assert orders.count(COMMIT) == 1
+
+
+async def test_only_what_is_acknowledged_is_committed(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        messages = await consumer.fetch()
+        for message in reversed(messages[10:]):
+            await message.ack()
+    assert orders.count(COMMIT) == 0
+    async with mq.subscribe("orders", group="billing") as consumer:
+        messages = await consumer.fetch()
+        for message in reversed(messages[:10]):
+            await message.ack()
+    assert orders.offsets["billing"] == {ORDERS: 10}
+
+
+async def test_commit_covers_all_that_was_handed_out(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        await consumer.fetch(max_messages=30)
+        await consumer.commit()
+        assert orders.offsets["billing"] == {ORDERS: 30}
+        await consumer.commit({("orders", 0): 5})
+        assert orders.offsets["billing"] == {ORDERS: 5}
+
+
+async def test_seeking_moves_the_place_with_it(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        await consumer.fetch(max_messages=30)
+        await consumer.commit()
+        await consumer.seek(ORDERS, 10)
+        (message,) = await consumer.fetch(max_messages=1)
+        await message.ack()
+    assert orders.offsets["billing"] == {ORDERS: 11}
+
+
+async def test_a_busy_broker_is_asked_again(orders: FakeBroker, mq: Client) -> None:
+    orders.script[COMMIT].extend([Busy()] * 3)
+    async with mq.subscribe("orders", group="billing") as consumer:
+        (message,) = await consumer.fetch(max_messages=1)
+        await message.ack()
+        await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 1)
+
+
+async def test_a_refused_commit_is_told_by_the_next_acknowledgement(
+    orders: FakeBroker, mq: Client
+) -> None:
+    orders.script[COMMIT].append(StorageFailed("No disk."))
+    async with mq.subscribe("orders", group="billing") as consumer:
+        first, second = await consumer.fetch(max_messages=2)
+        await first.ack()
+        await orders.until(lambda: orders.count(COMMIT) == 1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        with pytest.raises(StorageFailed, match="No disk"):
+            await second.ack()
+        await second.ack()
+    assert orders.offsets["billing"] == {ORDERS: 2}
+
+
+async def test_without_a_group_there_is_nothing_to_acknowledge(
+    orders: FakeBroker, mq: Client
+) -> None:
+    async with mq.subscribe("orders") as consumer:
+        (message,) = await consumer.fetch(max_messages=1)
+        with pytest.raises(InvalidRequest, match="group="):
+            await message.ack()
+        with pytest.raises(InvalidRequest, match="group="):
+            await consumer.commit()
+
+
+async def test_a_partition_taken_away_keeps_its_place(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        first, second = await consumer.fetch(max_messages=2)
+        await first.ack()
+        await consumer.assign([])
+        await second.ack()
+    assert orders.offsets["billing"] == {ORDERS: 1}

@@ -1,0 +1,64 @@
+"""Settings are checked, and keywords and fields are the same."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from penstock.client.config import ClientConfig, ClientSettings
+from penstock.client.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.producer import ProducerConfig, ProducerSettings
+from penstock.model.errors import InvalidConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "config"),
+    [
+        (ClientSettings, ClientConfig),
+        (ProducerSettings, ProducerConfig),
+        (ConsumerSettings, ConsumerConfig),
+    ],
+)
+def test_every_setting_is_a_keyword(settings: type, config: Any) -> None:
+    assert list(settings.__annotations__) == [field.name for field in fields(config)]
+
+
+@pytest.mark.parametrize("name", ["request_timeout_ms", "retry_backoff_ms", "route_refresh_ms"])
+def test_times_are_positive(name: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"{name} is 0"):
+        ClientConfig(**{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"acks": 2}, '"all", 1 or 0'),
+        ({"compression": "zip"}, "none, gzip, snappy, lz4, zstd"),
+        ({"idempotent": True, "acks": 0}, "acks=0"),
+        ({"linger_ms": -1}, "at least 0"),
+        ({"batch_bytes": 10}, "from 1024"),
+        ({"buffer_bytes": 2000}, "must hold a batch"),
+        ({"delivery_timeout_ms": 0}, "at least 1"),
+    ],
+)
+def test_a_producer_says_what_it_can_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        ProducerConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"group": ""}, "0 characters"),
+        ({"group": "g" * 300}, "300 characters"),
+        ({"buffer_bytes": 0}, "at least 1"),
+        ({"max_wait_ms": 0}, "from 1 to"),
+        ({"start": "begin"}, "earliest"),
+        ({"on_out_of_range": "skip"}, "earliest"),
+    ],
+)
+def test_a_consumer_says_what_it_can_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        ConsumerConfig(**settings)

@@ -1,0 +1,265 @@
+"""The consumer as its users see it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.client.client import Client
+from penstock.client.consumer import Consumer
+from penstock.client.starts import Start
+from penstock.model.errors import ClientClosed, CorruptBatch, InvalidRequest, UnknownTopic
+from penstock.model.ids import TopicPartition
+from penstock.protocol import penstock_pb2 as pb
+from penstock.records import Codec, Message, build_batch, control_batch
+from penstock.records.header import read_header
+from tests.unit.client.fake_broker import FakeBroker
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def fill(
+    broker: FakeBroker, count: int, *, partition: int = 0, batch: int = 5, timestamp_ms: int = 0
+) -> None:
+    """Messages "0", "1", … in batches, one second apart."""
+    log = broker.topics["orders"][partition]
+    for base in range(log.end, log.end + count, batch):
+        records = [(None, b"%d" % number) for number in range(base, base + batch)]
+        log.append(memoryview(build_batch(records, timestamp_ms=timestamp_ms + base * 1000)))
+    broker.notify()
+
+
+async def read(consumer: Consumer, count: int) -> list[int]:
+    """The values of the next messages, one by one."""
+    values: list[int] = []
+    async with asyncio.timeout(5):
+        async for message in consumer:
+            values.append(int(message.value or b""))
+            if len(values) == count:
+                break
+    return values
+
+
+@pytest.fixture
+def orders(broker: FakeBroker) -> FakeBroker:
+    broker.create("orders", 1)
+    fill(broker, 20)
+    return broker
+
+
+async def test_one_by_one_from_the_first(orders: FakeBroker, mq: Client) -> None:
+    consumer = mq.subscribe("orders")
+    assert await read(consumer, 20) == list(range(20))
+    assert consumer.position(ORDERS) == 20
+
+
+async def test_a_loop_that_is_left_goes_on_where_it_was(orders: FakeBroker, mq: Client) -> None:
+    """R-STO-2: in the middle of a batch, and in another way of reading."""
+    async with mq.subscribe("orders") as consumer:
+        assert await read(consumer, 3) == [0, 1, 2]
+        assert consumer.position(ORDERS) == 3
+        assert await read(consumer, 4) == [3, 4, 5, 6]
+        (message,) = await consumer.fetch(max_messages=1)
+        assert message.offset == 7
+        assert consumer.position(ORDERS) == 8
+        columns = await consumer.fetch_columns()
+        assert columns[0].columns.offsets[0] == 8
+        assert sum(entry.columns.record_count for entry in columns) == 12
+
+
+async def test_in_lists(orders: FakeBroker, mq: Client) -> None:
+    consumer = mq.subscribe("orders")
+    messages: list[Message] = []
+    async for batch in consumer.batches():
+        messages += batch
+        if len(messages) == 20:
+            break
+    assert [message.offset for message in messages] == list(range(20))
+    assert consumer.position(ORDERS) == 20
+
+
+async def test_fetch_returns_in_time(orders: FakeBroker, mq: Client) -> None:
+    consumer = mq.subscribe("orders")
+    assert len(await consumer.fetch(timeout_s=5)) == 20
+    assert await consumer.fetch(timeout_s=0.001) == []
+    assert await consumer.fetch_columns(timeout_s=0.001) == []
+    fill(orders, 5)
+    assert [message.offset for message in await consumer.fetch()] == [20, 21, 22, 23, 24]
+    with pytest.raises(InvalidRequest, match="at least 1"):
+        await consumer.fetch(max_messages=0)
+
+
+async def test_columns(orders: FakeBroker, mq: Client) -> None:
+    """Messages as columns, without an object for any of them."""
+    consumer = mq.subscribe("orders", start=7)
+    (entry,) = await consumer.fetch_columns()
+    assert (entry.topic, entry.partition, entry.columns.record_count) == ("orders", 0, 13)
+    assert list(entry.columns.offsets) == list(range(7, 20))
+    values = entry.columns.values
+    assert bytes(values.data) == b"7891011121314151617181920"[: len(values.data)]
+    assert entry.columns.headers is None
+    assert consumer.position(ORDERS) == 20
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+async def test_every_compression_is_read(broker: FakeBroker, mq: Client, codec: Codec) -> None:
+    broker.create("orders", 1)
+    records = [(b"%d" % number, b"%d" % number) for number in range(200)]
+    broker.topics["orders"][0].append(memoryview(build_batch(records, codec=codec)))
+    assert await read(mq.subscribe("orders"), 200) == list(range(200))
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ("earliest", 0),
+        (13, 13),
+        (datetime.fromtimestamp(10, UTC), 10),
+        (datetime.fromtimestamp(10**6, UTC), 20),
+        ("latest", 20),
+    ],
+)
+async def test_starts(orders: FakeBroker, mq: Client, start: Start, first: int) -> None:
+    """R-DEL-10: from the first or the next message, an offset inside a batch, a moment."""
+    async with mq.subscribe("orders", start=start) as consumer:
+        assert consumer.position(ORDERS) == first
+        fill(orders, 5)
+        assert await read(consumer, 25 - first) == list(range(first, 25))
+
+
+async def test_seeking(orders: FakeBroker, mq: Client) -> None:
+    """R-DEL-10: to an offset, to an end, by time; what was fetched ahead is dropped."""
+    async with mq.subscribe("orders") as consumer:
+        assert await read(consumer, 2) == [0, 1]
+        await consumer.seek(ORDERS, 12)
+        assert await read(consumer, 2) == [12, 13]
+        await consumer.seek(("orders", 0), "earliest")
+        assert await read(consumer, 1) == [0]
+        await consumer.seek_to_time(datetime.fromtimestamp(15, UTC))
+        assert await read(consumer, 5) == [15, 16, 17, 18, 19]
+        await consumer.seek(ORDERS, "latest")
+        assert consumer.position(ORDERS) == 20
+        with pytest.raises(InvalidRequest, match="orders-9"):
+            await consumer.seek(("orders", 9), 0)
+
+
+async def test_seeking_within_a_loop(orders: FakeBroker, mq: Client) -> None:
+    values: list[int] = []
+    consumer = mq.subscribe("orders")
+    async for message in consumer:
+        values.append(int(message.value or b""))
+        if len(values) == 3:
+            await consumer.seek(ORDERS, 10)
+        if len(values) == 5:
+            break
+    assert values == [0, 1, 2, 10, 11]
+
+
+async def test_pause_and_resume(broker: FakeBroker, mq: Client) -> None:
+    broker.create("orders", 2)
+    fill(broker, 10, partition=0)
+    fill(broker, 10, partition=1)
+    async with mq.subscribe("orders") as consumer:
+        first = await consumer.fetch(max_messages=3)
+        paused = (first[0].topic, first[0].partition)
+        consumer.pause(paused)
+        rest = [message for _ in range(1) for message in await consumer.fetch()]
+        assert {message.partition for message in rest} == {1 - paused[1]}
+        assert await consumer.fetch(timeout_s=0.001) == []
+        consumer.resume()
+        again = await consumer.fetch()
+        assert [message.offset for message in again] == list(range(3, 10))
+        consumer.pause()
+        fill(broker, 5)
+        assert await consumer.fetch(timeout_s=0.001) == []
+
+
+async def test_assigned_partitions(broker: FakeBroker, mq: Client) -> None:
+    broker.create("orders", 3)
+    for partition in range(3):
+        fill(broker, 5, partition=partition)
+    async with mq.consumer() as consumer:
+        await consumer.assign([("orders", 2)])
+        assert consumer.partitions == [("orders", 2)]
+        assert {message.partition for message in await consumer.fetch()} == {2}
+        await consumer.assign([("orders", 1), ("orders", 2)])
+        assert {message.partition for message in await consumer.fetch()} == {1}
+        assert consumer.position(("orders", 2)) == 5
+        with pytest.raises(UnknownTopic):
+            await consumer.assign([("nothing", 0)])
+
+
+async def test_new_partitions_are_found(broker: FakeBroker, mq: Client) -> None:
+    """R-CORE-5: by the refresh of routes, and read from their first message."""
+    broker.create("orders", 1)
+    async with mq.subscribe("orders", start="latest", group="billing") as consumer:
+        broker.topics["orders"].append(type(broker.topics["orders"][0])())
+        fill(broker, 5, partition=1)
+        await mq.admin.list_topics()
+        assert len(consumer.partitions) == 1
+        await mq.admin.add_partitions("orders", 3)  # refreshes the route of the topic
+        assert {message.partition for message in await consumer.fetch()} == {1}
+        assert len(consumer.partitions) == 3
+
+
+async def test_control_batches_are_passed_over(broker: FakeBroker, mq: Client) -> None:
+    broker.create("orders", 1)
+    log = broker.topics["orders"][0]
+    control = control_batch(0, b"", timestamp_ms=0)
+    log.batches.append((read_header(control), bytes(control)))
+    log.end = 1
+    async with mq.subscribe("orders", group="billing") as consumer:
+        await broker.until(lambda: broker.count(pb.CALL_FETCH) == 2)
+        records = build_batch([(None, b"1")])
+        log.append(memoryview(records))
+        broker.notify()
+        (message,) = await consumer.fetch()
+        assert message.offset == 1
+        await message.ack()
+        await consumer.close()
+    assert broker.offsets["billing"] == {("orders", 0): 2}
+
+
+async def test_a_damaged_batch_is_told_and_can_be_passed(orders: FakeBroker, mq: Client) -> None:
+    """R-STO-6: damage is an error with its place, never data."""
+    log = orders.topics["orders"][0]
+    header, batch = log.batches[1]
+    log.batches[1] = (header, batch[:-1] + bytes([batch[-1] ^ 1]))
+    async with mq.subscribe("orders") as consumer:
+        for _ in range(2):
+            with pytest.raises(CorruptBatch):
+                await consumer.fetch()
+            assert consumer.position(ORDERS) == 0
+        with pytest.raises(CorruptBatch):
+            await consumer.fetch_columns()
+        await consumer.seek(ORDERS, 10)
+        assert await read(consumer, 10) == list(range(10, 20))
+
+
+async def test_after_closing(orders: FakeBroker, mq: Client) -> None:
+    consumer = mq.subscribe("orders")
+    assert await read(consumer, 1) == [0]
+    await consumer.close()
+    await consumer.close()
+    with pytest.raises(ClientClosed):
+        await read(consumer, 1)
+
+
+async def test_a_cancelled_read_loses_nothing(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", start="latest") as consumer:
+        for turns in range(10):
+            reading = asyncio.ensure_future(consumer.fetch())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        fill(orders, 5)
+        assert len(await consumer.fetch()) == 5
+
+
+async def test_topics_are_created_on_first_use(broker: FakeBroker, mq: Client) -> None:
+    """R-CORE-4: also by reading."""
+    async with mq.subscribe("fresh"):
+        assert "fresh" in broker.topics

@@ -1,0 +1,92 @@
+"""Connections: one per broker, tried in turn, one attempt at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.client.config import ClientConfig
+from penstock.client.links import Links
+from penstock.model.errors import ClientClosed, ConnectionLost
+from penstock.net.address import parse_address
+from penstock.protocol import penstock_pb2 as pb
+from tests.unit.client.fake_broker import HOLD, SWALLOW, FakeBroker
+
+NOBODY = parse_address("127.0.0.1:1")
+CONFIG = ClientConfig(client_name="tester", connect_timeout_ms=200)
+
+
+async def test_bootstrap_brokers_are_tried_in_turn(broker: FakeBroker) -> None:
+    links = Links([NOBODY, parse_address(broker.address)], CONFIG)
+    channel = await links.any_broker()
+    assert await links.any_broker() is channel
+    ((_, hello),) = broker.calls
+    assert hello.client_name == "tester"
+    assert hello.software.startswith("penstock-python ")
+    await links.close()
+    assert channel.connection.is_closed
+
+
+async def test_nobody_there() -> None:
+    links = Links([NOBODY, parse_address("127.0.0.1:2")], CONFIG)
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1.*127\.0\.0\.1:2"):
+        await links.any_broker()
+    await links.close()
+
+
+async def test_all_share_one_attempt(broker: FakeBroker) -> None:
+    broker.script[pb.CALL_HELLO].append(HOLD)
+    links = Links([parse_address(broker.address)], CONFIG)
+    waiting = [asyncio.ensure_future(links.any_broker()) for _ in range(5)]
+    await broker.until(lambda: bool(broker.held))
+    waiting.pop().cancel()
+    broker.release()
+    assert len(set(await asyncio.gather(*waiting))) == 1
+    assert len(broker.channels) == 1
+    await links.close()
+
+
+async def test_attempts_are_spaced(broker: FakeBroker) -> None:
+    """However many ask, an address that failed is left alone for a while."""
+    address = parse_address(broker.address)
+    await broker.stop()
+    config = ClientConfig(retry_backoff_ms=60_000, retry_backoff_ms_max=60_000)
+    links = Links([address], config)
+    with pytest.raises(ConnectionLost, match="refused"):
+        await links.any_broker()
+    await broker.start()
+    with pytest.raises(ConnectionLost, match="refused"):
+        await links.any_broker()
+    assert broker.channels == []
+    await links.close()
+
+
+async def test_a_lost_connection_is_made_anew(broker: FakeBroker) -> None:
+    links = Links([parse_address(broker.address)], CONFIG)
+    first = await links.any_broker()
+    broker.channels[0].connection.abort()
+    await broker.until(lambda: first.connection.is_closed)
+    assert await links.any_broker() is not first
+    await links.close()
+
+
+async def test_a_broker_that_does_not_introduce_itself(broker: FakeBroker) -> None:
+    broker.script[pb.CALL_HELLO].append(SWALLOW)
+    links = Links([parse_address(broker.address)], ClientConfig(connect_timeout_ms=10))
+    with pytest.raises(ConnectionLost):
+        await links.any_broker()
+    await broker.until(lambda: broker.channels[0].connection.is_closed)
+    await links.close()
+
+
+async def test_after_closing_there_are_no_connections(broker: FakeBroker) -> None:
+    broker.script[pb.CALL_HELLO].append(HOLD)
+    links = Links([parse_address(broker.address)], CONFIG)
+    waiting = asyncio.ensure_future(links.any_broker())
+    await broker.until(lambda: bool(broker.held))
+    await links.close()
+    with pytest.raises(ClientClosed):
+        await waiting
+    with pytest.raises(ClientClosed):
+        await links.any_broker()
