@@ -105,8 +105,37 @@ def test_every_test_module_of_unit_mirrors_a_module() -> None:
     assert not orphans
 
 
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
+
+
+def test_the_protobuf_module_is_generated_from_its_contract(tmp_path: Path) -> None:
+    """R-NET-3: the published .proto is what the code speaks."""
+    from grpc_tools import protoc  # type: ignore[import-untyped]
+
+    contract = "penstock/protocol/penstock.proto"
+    source = SOURCE.parent
+    arguments = [f"-I{source}", f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", contract]
+    assert protoc.main(["protoc", *arguments]) == 0
+    for name in ("penstock_pb2.py", "penstock_pb2.pyi"):
+        made = (tmp_path / "penstock" / "protocol" / name).read_text()
+        kept = (SOURCE / "protocol" / name).read_text()
+        # Another version of the compiler writes another version into the first lines.
+        assert _descriptor(made) == _descriptor(kept), "run `make proto` and commit what it made"
+
+
+def _descriptor(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "AddSerializedFile" in line or "class " in line]
+
+
 def test_documents_speak_of_the_project_alone() -> None:
     foreign = re.compile(r"(/work/|/root/|/home/|/tmp/[a-z])")
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+    for path in DOCUMENTS:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             assert not foreign.search(line), f"{name_of(path)}:{number}: {line.strip()}"
