@@ -7,6 +7,7 @@ sent outlives the deletion of its segment.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from penstock.storage.files import Buffer, Directory
 # What one writev takes on Linux and macOS (IOV_MAX).
 _BUFFERS_PER_WRITE_MAX: Final = 1024
 _FILE_MODE: Final = 0o640
+_READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FOLDER_MODE: Final = 0o750
 # macOS has no fdatasync.
 _flush_data: Final = getattr(os, "fdatasync", os.fsync)
@@ -31,7 +33,13 @@ class OsFile:
         self._descriptor = -1
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        self._descriptor = os.open(path, flags, _FILE_MODE)
+        try:
+            self._descriptor = os.open(path, flags, _FILE_MODE)
+        except OSError as error:
+            if create or error.errno not in _READ_ONLY:
+                raise
+            # Good enough to inspect; a write will fail and say so.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         if len(buffers) == 1:

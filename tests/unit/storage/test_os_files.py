@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -101,3 +102,24 @@ def test_names_renames_moves_and_trees(folder: OsDirectory) -> None:
     assert trash.names() == []
     assert folder.free_bytes() > 0
     assert not folder.subdirectory("absent", create=False).exists("x")
+
+
+def test_a_file_that_may_not_be_written_can_still_be_read(
+    folder: OsDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a folder on a read-only disk can be inspected."""
+    folder.open("a", create=True).append([b"kept"])
+    real_open = os.open
+
+    def open_on_a_read_only_disk(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_RDWR:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return real_open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", open_on_a_read_only_disk)
+    file = folder.open("a")
+    assert file.read_at(0, 10) == b"kept"
+    with pytest.raises(OSError, match="descriptor"):
+        file.append([b"x"])
+    with pytest.raises(OSError, match="Read-only"):
+        folder.open("b", create=True)
