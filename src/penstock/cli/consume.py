@@ -1,0 +1,179 @@
+"""`penstock consume`: messages to the standard output, one per line.
+
+A reader that closes its end of the pipe and Ctrl-C are ways to say "enough": both end it cleanly.
+With a group, a message counts as read when it has been written out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from penstock.cli.message_json import message_json
+from penstock.cli.quantities import duration_ms
+from penstock.cli.runtime import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Json,
+    run_with_client,
+    until_interrupted,
+)
+from penstock.cli.starts import WAYS, choose_partitions, parse_start
+from penstock.model.errors import TimedOut
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.client.consumer import Consumer
+    from penstock.client.starts import Start
+    from penstock.records import Message
+
+_STDOUT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What to read, and when it is enough."""
+
+    topic: str
+    partition: int | None
+    group: str | None
+    start: Start
+    count_max: int | None
+    timeout_s: float | None
+    until_end: bool
+    encode: Callable[[Message], bytes]
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    *,
+    from_: Annotated[str, typer.Option("--from", metavar="WHERE", help=WAYS)] = "beginning",
+    max_: Annotated[
+        int | None, typer.Option("--max", min=0, metavar="COUNT", help="End after this many.")
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End when nothing has come for this long, as in 5s."),
+    ] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="End with the last message that is there now.")
+    ] = False,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="NUMBER", help="Read this partition only.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Go on where this group stopped, and move it on."),
+    ] = None,
+    show_key: Annotated[
+        bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    """Write messages to stdout, one per line.
+
+    Reads what is there and then waits for more, unless told when to end. Values are written as
+    they are; --json writes everything a message has. With a group, --from says where to begin
+    in partitions that the group has not read. Exit code 1 if --timeout came before --max.
+
+    \b
+    Examples:
+      penstock consume orders
+      penstock consume orders --from 10m-ago --json | jq .value
+      penstock consume orders --partition 2 --from 1500 --max 10 --show-key
+      penstock consume orders --group billing --until-end
+    """
+    job = _Job(
+        topic=topic,
+        partition=partition,
+        group=group,
+        start=parse_start(from_, time.time_ns() // 1_000_000),
+        count_max=max_,
+        timeout_s=duration_ms(timeout) / 1000 if timeout is not None else None,
+        until_end=until_end,
+        encode=_encode_json if as_json else _encode_pair if show_key else _encode_value,
+    )
+    run_with_client(bootstrap, lambda mq: _consume(mq, job))
+
+
+async def _consume(mq: Client, job: _Job) -> None:
+    # Asking first, because reading a topic that does not exist would create it.
+    description = await mq.admin.describe_topic(job.topic)
+    ends = {
+        (job.topic, each.partition): each.high_watermark
+        for each in choose_partitions(description, job.partition, job.start)
+    }
+    topics = [job.topic] if job.partition is None else []
+    async with mq.consumer(*topics, group=job.group, start=job.start) as consumer:
+        if job.partition is not None:
+            await consumer.assign([(job.topic, job.partition)])
+        await until_interrupted(_copy(consumer, job, ends))
+
+
+async def _copy(consumer: Consumer, job: _Job, ends: dict[tuple[str, int], int]) -> None:
+    """Messages to the standard output, until it is enough."""
+    _end_with_the_reader()
+    count = 0
+    while count != job.count_max:
+        if job.until_end and all(consumer.position(each) >= end for each, end in ends.items()):
+            return
+        left = None if job.count_max is None else job.count_max - count
+        messages = await consumer.fetch(left, job.timeout_s)
+        if not messages:
+            if job.count_max is not None:
+                raise TimedOut(f"Only {count} of {job.count_max} messages came in time.")
+            return
+        if job.until_end:
+            # What came since is not asked for, nor are partitions that were added since.
+            messages = [each for each in messages if each.offset < ends.get(_place(each), 0)]
+        if not _write(b"".join([job.encode(message) for message in messages])):
+            return
+        if job.group is not None:
+            for message in messages:
+                await message.ack()
+        count += len(messages)
+
+
+def _place(message: Message) -> tuple[str, int]:
+    return message.topic, message.partition
+
+
+def _end_with_the_reader() -> None:
+    """End this task when nobody reads our output any more, also while there is nothing to write."""
+    task = asyncio.current_task()
+    assert task is not None
+    if stat.S_ISFIFO(os.fstat(_STDOUT).st_mode):
+        # The end that is written to becomes readable only by the error of having no reader.
+        asyncio.get_running_loop().add_reader(_STDOUT, task.cancel)
+
+
+def _write(data: bytes) -> bool:
+    """Write all of it, past Python's buffers, which would complain at exit. False: nobody reads."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(_STDOUT, view) :]
+    except BrokenPipeError:
+        return False
+    return True
+
+
+def _encode_value(message: Message) -> bytes:
+    return (message.value or b"") + b"\n"
+
+
+def _encode_pair(message: Message) -> bytes:
+    return (message.key or b"") + b"\t" + (message.value or b"") + b"\n"
+
+
+def _encode_json(message: Message) -> bytes:
+    return json.dumps(message_json(message), ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,58 @@
+"""The command `penstock`: which commands there are, and how errors reach people."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from penstock import __version__
+from penstock.cli import bench, consume, demo, inspect, offsets, produce, topics, up
+from penstock.cli.output import fail
+from penstock.model.errors import PenstockError
+
+app = typer.Typer(
+    help="A durable message queue: start a broker with `penstock up`, see it work with "
+    "`penstock demo`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help is plain text, the same on a terminal and in a pipe
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(up.up)
+app.add_typer(topics.app, name="topics")
+app.command()(produce.produce)
+app.command()(consume.consume)
+app.add_typer(offsets.app, name="offsets")
+app.command()(inspect.inspect)
+app.command()(bench.bench)
+app.command()(demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        app()
+    except PenstockError as error:
+        fail(error.message)

@@ -1,0 +1,34 @@
+"""A message as JSON: what is UTF-8 is shown as text, what is not as base64."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+from penstock.cli.quantities import moment_text
+
+if TYPE_CHECKING:
+    from penstock.records import Message
+
+
+def message_json(message: Message) -> dict[str, object]:
+    """One message, ready for `json.dumps`. Bytes that are no text have `_base64` in their name."""
+    return {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp_ms": message.timestamp_ms,
+        "time": moment_text(message.timestamp_ms),
+        **_named("key", message.key),
+        **_named("value", message.value),
+        "headers": [{"name": name, **_named("value", value)} for name, value in message.headers],
+    }
+
+
+def _named(name: str, content: bytes | None) -> dict[str, str | None]:
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(content).decode()}

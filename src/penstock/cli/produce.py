@@ -1,0 +1,185 @@
+"""`penstock produce`: every line of a file, a pipe or a terminal is published as a message."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from penstock.cli.lines import read_lines
+from penstock.cli.output import INTERRUPTED, note, progress, show_json
+from penstock.cli.runtime import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Json,
+    run_with_client,
+    until_interrupted,
+)
+from penstock.cli.settings import split_assignment
+from penstock.model.errors import InvalidRequest, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.client.producer import Producer
+
+
+class Compression(StrEnum):
+    """What batches may be compressed with."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    """Who must have a message before it counts as acknowledged."""
+
+    NOBODY = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+_ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {
+    Acks.NOBODY: 0,
+    Acks.LEADER: 1,
+    Acks.ALL: "all",
+}
+_STDIN: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What to publish where."""
+
+    topic: str
+    descriptor: int
+    key_separator: bytes
+    headers: Sequence[tuple[str, bytes]]
+    partition: int | None
+    compression: Compression
+    acks: Acks
+
+
+@dataclass(slots=True)
+class _Count:
+    sent: int = 0
+    failed: int = 0
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.")],
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="Read this instead of the input."
+        ),
+    ] = None,
+    key_separator: Annotated[
+        str, typer.Option(metavar="TEXT", help="What stands between key and value in a line.")
+    ] = "",
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Give every message this header; repeatable."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="NUMBER", help="Publish to this partition only.")
+    ] = None,
+    compression: Annotated[
+        Compression, typer.Option(metavar="NAME", help="none, gzip, snappy, lz4 or zstd.")
+    ] = Compression.NONE,
+    acks: Annotated[
+        Acks,
+        typer.Option(metavar="WHO", help="Who must have a message: all, 1 (the leader), 0 (none)."),
+    ] = Acks.ALL,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    """Publish lines as messages.
+
+    Each line of the input is one message, without its newline; an empty line is an empty message.
+    Ends with exit code 0 when all of them were acknowledged, and says how many on stderr.
+
+    \b
+    Examples:
+      echo hello | penstock produce greetings
+      penstock produce orders --key-separator : < orders.txt
+      penstock produce events --file events.jsonl --compression zstd --header source=import
+    """
+    descriptor = os.open(file, os.O_RDONLY) if file is not None else _STDIN
+    job = _Job(
+        topic=topic,
+        descriptor=descriptor,
+        key_separator=key_separator.encode(),
+        headers=[(name, value.encode()) for name, value in map(split_assignment, header or [])],
+        partition=partition,
+        compression=compression,
+        acks=acks,
+    )
+    started = time.monotonic()
+    count = _Count()
+    try:
+        finished = run_with_client(bootstrap, lambda mq: _publish(mq, job, count))
+    except PenstockError:
+        if count.sent:
+            _report(count, time.monotonic() - started, job, as_json=as_json)
+        raise
+    _report(count, time.monotonic() - started, job, as_json=as_json)
+    if not finished:
+        raise typer.Exit(INTERRUPTED)
+
+
+async def _publish(mq: Client, job: _Job, count: _Count) -> bool:
+    from penstock.client.errors import DeliveryFailed
+
+    try:
+        async with mq.producer(acks=_ACKS[job.acks], compression=job.compression.value) as producer:
+            return await until_interrupted(_send_lines(producer, job, count))
+    except DeliveryFailed as error:
+        count.failed = sum(failure.message_count for failure in error.failures)
+        raise
+
+
+async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
+    size = os.fstat(job.descriptor).st_size or None
+    read_bytes = 0
+    # A bar over a terminal on which somebody types would be in the way.
+    with progress(size, shown=not os.isatty(job.descriptor)) as advance:
+        async for lines in read_lines(job.descriptor):
+            for line in lines:
+                key, value = _split(line, job.key_separator, count.sent + 1)
+                await producer.send(
+                    job.topic, value, key, headers=job.headers, partition=job.partition
+                )
+                count.sent += 1
+                read_bytes += len(line) + 1
+            advance(read_bytes, f"{count.sent:,} messages")
+
+
+def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes | None, bytes]:
+    if not separator:
+        return None, line
+    key, found, value = line.partition(separator)
+    if not found:
+        raise InvalidRequest(
+            f"There is no key separator {separator.decode()!r} in line {number}: "
+            "the lines before it were published."
+        )
+    return key, value
+
+
+def _report(count: _Count, seconds: float, job: _Job, *, as_json: bool) -> None:
+    good = count.sent - count.failed
+    done = "sent" if job.acks == Acks.NOBODY else "acknowledged"
+    if as_json:
+        show_json({done: good, "seconds": round(seconds, 3)})
+    else:
+        note(f"{good} {'message' if good == 1 else 'messages'} {done}")

@@ -1,0 +1,99 @@
+"""How a command runs: on an event loop, with a client where it needs one, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from penstock.cli.output import INTERRUPTED
+from penstock.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+
+Result = TypeVar("Result")
+
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="PENSTOCK_BOOTSTRAP",
+        help="A broker to ask first; several with commas between.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+
+
+def run(main: Coroutine[object, object, Result], *, on_uvloop: bool = True) -> Result:
+    """Run it to its end, on uvloop where there is one. Ctrl-C ends it as scripts expect."""
+    try:
+        with asyncio.Runner(loop_factory=_uvloop_factory() if on_uvloop else None) as runner:
+            return runner.run(main)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def run_with_client(
+    bootstrap: str, work: Callable[[Client], Coroutine[object, object, Result]]
+) -> Result:
+    """Run the work with a client that has reached a broker."""
+
+    async def main() -> Result:
+        async with connected(bootstrap) as mq:
+            return await work(mq)
+
+    # uvloop makes what it watches non-blocking, for whoever else has it open too. These commands
+    # watch the standard input and output, which belong to the shell.
+    return run(main(), on_uvloop=False)
+
+
+@asynccontextmanager
+async def connected(bootstrap: str) -> AsyncIterator[Client]:
+    """A client that has reached a broker, or one sentence about none being there."""
+    from penstock.client.client import connect
+
+    async with AsyncExitStack() as stack:
+        try:
+            mq = await stack.enter_async_context(connect(bootstrap, client_name="penstock-cli"))
+        except UnavailableError:
+            raise UnavailableError(
+                f"No broker answers at {bootstrap}: start one with `penstock up`."
+            ) from None
+        yield mq
+
+
+async def until_interrupted(work: Coroutine[object, object, None]) -> bool:
+    """Do the work until its end or until SIGINT or SIGTERM; whether it came to its end.
+
+    Whoever calls goes on and closes things in order: what was accepted is flushed or committed.
+    """
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await asyncio.wait([task])
+    finally:
+        # A second signal ends the program although it has not closed things.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        task.cancel()
+    if task.cancelled():
+        return False
+    task.result()
+    return True
+
+
+def _uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

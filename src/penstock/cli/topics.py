@@ -1,0 +1,183 @@
+"""`penstock topics`: list, create, describe, alter, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.output import note, show_json, show_rows, show_table
+from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.settings import topic_settings
+from penstock.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from penstock.client.admin import TopicDescription
+    from penstock.client.client import Client
+
+app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the topic; repeatable."),
+]
+
+
+@app.command("list")
+def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+    """List the topics.
+
+    \b
+    Examples:
+      penstock topics list
+      penstock topics list --json
+    """
+
+    async def work(mq: Client) -> None:
+        rows = [
+            {"name": topic.name, "partitions": topic.partition_count}
+            for topic in await mq.admin.list_topics()
+        ]
+        show_rows(
+            rows,
+            as_json=as_json,
+            columns=("name", "partitions"),
+            empty="There are no topics yet: `penstock topics create NAME` makes one.",
+        )
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def create(
+    topic: Topic,
+    partitions: Annotated[
+        int, typer.Option(min=0, metavar="COUNT", help="How many; 0: the broker's default.")
+    ] = 0,
+    set_: Settings = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create a topic.
+
+    Settings are those of docs/configuration.md; sizes may be written as 64MiB, times as 72h.
+
+    \b
+    Examples:
+      penstock topics create orders --partitions 4
+      penstock topics create audit --set retention_ms=-1 --set segment_bytes=1GiB
+    """
+    settings = topic_settings(set_ or [])
+
+    async def work(mq: Client) -> None:
+        await mq.admin.create_topic(topic, partitions=partitions, config=settings)
+        note(f"Topic {topic} created.")
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def describe(topic: Topic, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+    """Show a topic's partitions and settings.
+
+    \b
+    Examples:
+      penstock topics describe orders
+      penstock topics describe orders --json
+    """
+
+    async def work(mq: Client) -> None:
+        _show(await mq.admin.describe_topic(topic), as_json=as_json)
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def alter(
+    topic: Topic,
+    set_: Settings = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Give a setting its default again; repeatable."),
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="Have this many, more than now.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change a topic's settings, or add partitions to it.
+
+    More partitions move where new messages of a key go; what is there stays where it is.
+
+    \b
+    Examples:
+      penstock topics alter orders --set retention_ms=7d --reset segment_bytes
+      penstock topics alter orders --partitions 8
+    """
+    settings = topic_settings(set_ or [])
+    if not settings and not reset and partitions is None:
+        raise InvalidRequest("There is nothing to change: give --set, --reset or --partitions.")
+
+    async def work(mq: Client) -> None:
+        if settings or reset:
+            await mq.admin.alter_topic(topic, settings, reset or [])
+        if partitions is not None:
+            await mq.admin.add_partitions(topic, partitions)
+        note(f"Topic {topic} altered.")
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def delete(
+    topic: Topic,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete a topic and all its messages.
+
+    \b
+    Examples:
+      penstock topics delete orders
+      penstock topics delete orders --yes
+    """
+    if not yes:
+        typer.confirm(f"Delete {topic} and all its messages?", abort=True, err=True)
+
+    async def work(mq: Client) -> None:
+        await mq.admin.delete_topic(topic)
+        note(f"Topic {topic} deleted.")
+
+    run_with_client(bootstrap, work)
+
+
+def _show(topic: TopicDescription, *, as_json: bool) -> None:
+    partitions = [
+        {
+            "partition": entry.partition,
+            "leader": entry.leader,
+            "start": entry.log_start_offset,
+            "end": entry.high_watermark,
+            "bytes": entry.size_bytes,
+            "segments": entry.segment_count,
+            "problem": str(entry.error) if entry.error is not None else None,
+        }
+        for entry in topic.partitions
+    ]
+    if as_json:
+        show_json(
+            {
+                "name": topic.name,
+                "id": topic.topic_id,
+                "partitions": partitions,
+                "config": dict(topic.config),
+                "changed": sorted(topic.changed),
+            }
+        )
+        return
+    settings = [
+        {"setting": name, "value": value, "from": "topic" if name in topic.changed else "default"}
+        for name, value in sorted(topic.config.items())
+    ]
+    show_table(partitions, tuple(partitions[0]))
+    show_table(settings, tuple(settings[0]))
