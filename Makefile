@@ -4,13 +4,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CODEC := .venv/.codec-built
-SEEDS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check format bench proto clean
+.PHONY: help setup demo run test check format bench bench-peers proto clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/.packages: pyproject.toml setup.py
 	@echo "==> Setting up .venv (Python packages; a minute the first time)"
@@ -50,6 +49,9 @@ format: setup  ## Format the code and mend what lint can mend
 
 bench: setup  ## Measure and print one table; JSON goes to benchmarks/results
 	@$(BIN)/python -m benchmarks
+
+bench-peers: setup  ## The same beside Apache Kafka and librdkafka, fetched where they can be had
+	@$(BIN)/python -m benchmarks --peers
 
 proto: setup  ## Generate the protobuf module from its .proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. penstock/protocol/penstock.proto

@@ -23,8 +23,8 @@ from penstock.protocol.calls import CALLS, CallType, parse
 
 logger = logging.getLogger(__name__)
 
-# The envelope's class differs from handler to handler, so the tables cannot name it.
-DirectHandler = Callable[[Context, Session, int, Any, memoryview], None]
+DirectHandler = Callable[[Context, Session, int, memoryview, memoryview], None]
+# The request's class differs from handler to handler, so the table cannot name it.
 AwaitedHandler = Callable[[Context, Any], Coroutine[Any, Any, Message]]
 
 _DIRECT: Final[dict[int, DirectHandler]] = {
@@ -63,12 +63,12 @@ class Dispatcher:
         payload: memoryview,
     ) -> None:
         """Let the call's handler answer it. What this raises is the answer."""
-        call_type = CALLS[call]
-        request = parse(call_type.request, envelope)
         direct = _DIRECT.get(call)
         if direct is not None:
-            direct(self._context, session, message_id, request, payload)
+            direct(self._context, session, message_id, envelope, payload)
             return
+        call_type = CALLS[call]
+        request = parse(call_type.request, envelope)
         awaited = _AWAITED.get(call)
         if awaited is None:
             raise UnknownCall(f"A broker does not answer {call_type.name}.")

@@ -65,9 +65,7 @@ class Housekeeping:
     async def one_round(self) -> None:
         partitions = self._partitions.all()
         self._saved = {
-            partition: offset
-            for partition, offset in self._saved.items()
-            if self._partitions.holds(partition)
+            partition: offset for partition, offset in self._saved.items() if partition.is_open
         }
         for number, partition in enumerate(partitions):
             if number % _PARTITIONS_AT_ONCE == 0:
@@ -83,7 +81,7 @@ class Housekeeping:
         now_ms = self._clock.now_ms()
         partition.producers.expire(now_ms)
         log.drop_idle_files()
-        if replica.failure is not None or not self._partitions.holds(partition):
+        if replica.failure is not None or not partition.is_open:
             return
         if log.is_roll_due(now_ms):
             replica.roll()

@@ -10,11 +10,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from penstock.coordination.producer_state import ProducerEntry, ProducerState
-from penstock.model.errors import BatchTooLarge, InvalidBatch, PenstockError, StorageError
+from penstock.model.errors import (
+    BatchError,
+    BatchTooLarge,
+    InvalidBatch,
+    PenstockError,
+    StorageError,
+)
 from penstock.model.ids import TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
-from penstock.records.header import BatchHeader, check_produced, read_header, stamp_append_time
+from penstock.records.header import (
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    check_produced,
+    read_header,
+    stamp_append_time,
+)
 from penstock.replication.replica import Replica
 from penstock.storage.slice import FileSlice
 
@@ -50,6 +62,8 @@ class Partition:
         self.config = config
         self.replica = replica
         self.producers = producers
+        # False from when its closing or deletion has begun: then it must be looked for again.
+        self.is_open = True
         self._clock = clock
         # What this turn recorded of producers, to be taken back if the write fails.
         self._recorded: list[tuple[int, ProducerEntry | None]] = []
@@ -61,28 +75,31 @@ class Partition:
         """Check and propose the batches of a produce request. Raises if one of them cannot be
         accepted, and then does not call `append.finished`."""
         batches = check_produced(payload)
+        config = self.config
         for header, _ in batches:
-            self._check(header)
-        if self.config.timestamp_type == "append":
+            if header.length > config.batch_bytes_max or header.attributes & TRANSACTIONAL_FLAG:
+                raise self._refusal(header)
+        if config.timestamp_type == "append":
             append.append_time_ms = now_ms = self._clock.now_ms()
             for _, batch in batches:
                 stamp_append_time(batch, now_ms)
             batches = [(read_header(batch), batch) for _, batch in batches]
-        last = len(batches) - 1
-        for index, (header, batch) in enumerate(batches):
-            done = append.finished if index == last else None
-            original = self.producers.check(header) if header.producer_id >= 0 else None
-            if original is None:
-                base_offset = self.replica.propose(header, batch, done)
-                if header.producer_id >= 0:
-                    self._record(header, base_offset)
-            else:
-                base_offset = original
-                append.duplicate = True
-            if index == 0:
-                append.base_offset = base_offset
-            if original is not None and done is not None:
-                self.replica.when_committed(original + header.last_offset_delta + 1, done)
+        header, batch = batches[-1]
+        if len(batches) > 1:
+            append.base_offset = self._propose_all_but_last(batches)
+        original = self.producers.check(header) if header.producer_id >= 0 else None
+        if original is not None:
+            append.duplicate = True
+            if len(batches) == 1:
+                append.base_offset = original
+            end_offset = original + header.last_offset_delta + 1
+            self.replica.when_committed(end_offset, append.finished)
+            return
+        base_offset = self.replica.propose(header, batch, append.finished)
+        if header.producer_id >= 0:
+            self._record(header, base_offset)
+        if len(batches) == 1:
+            append.base_offset = base_offset
 
     def read(self, offset: int, max_bytes: int) -> FileSlice:
         """Whole batches from the one that holds `offset`, up to the high watermark."""
@@ -116,15 +133,26 @@ class Partition:
 
     # --- appending -----------------------------------------------------------------------------
 
-    def _check(self, header: BatchHeader) -> None:
+    def _refusal(self, header: BatchHeader) -> BatchError:
         if header.length > self.config.batch_bytes_max:
-            raise BatchTooLarge(
+            return BatchTooLarge(
                 f"A batch of {header.length} bytes is larger than the "
                 f"{self.config.batch_bytes_max} that {self.name.topic} accepts: send smaller ones "
                 "or raise its batch_bytes_max."
             )
-        if header.is_transactional:
-            raise InvalidBatch("Transactional batches are not accepted yet.")
+        return InvalidBatch("Transactional batches are not accepted yet.")
+
+    def _propose_all_but_last(self, batches: list[tuple[BatchHeader, memoryview]]) -> int:
+        """The base offset of the first. The last one's end tells when all are committed."""
+        base_offsets = []
+        for header, batch in batches[:-1]:
+            base_offset = self.producers.check(header) if header.producer_id >= 0 else None
+            if base_offset is None:
+                base_offset = self.replica.propose(header, batch, None)
+                if header.producer_id >= 0:
+                    self._record(header, base_offset)
+            base_offsets.append(base_offset)
+        return base_offsets[0]
 
     def _record(self, header: BatchHeader, base_offset: int) -> None:
         previous = self.producers.record(header, base_offset, self._clock.now_ms())

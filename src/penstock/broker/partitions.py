@@ -72,10 +72,6 @@ class Partitions:
     def all(self) -> list[Partition]:
         return list(self._open.values())
 
-    def holds(self, partition: Partition) -> bool:
-        """Whether the partition is still open here."""
-        return self._open.get(partition.name) is partition
-
     def open(self, name: TopicPartition, term: Term, config: TopicConfig) -> None:
         """Open the log, made anew if there is none. An error puts the partition offline."""
         try:
@@ -111,6 +107,7 @@ class Partitions:
         """Close the topic's partitions and move its folder to the trash."""
         for partition in self._of_topic(topic):
             del self._open[partition.name]
+            partition.is_open = False
             partition.wake_all()
             await _idle(partition)
             partition.replica.close()
@@ -160,6 +157,7 @@ class Partitions:
         """Make everything durable and leave the mark of an orderly stop."""
         ends: CleanEnds = {}
         for partition in self.all():
+            partition.is_open = False
             await _idle(partition)
             try:
                 clean_end = partition.replica.close()

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.broker.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.net.channel import Channel
 from penstock.net.connection import Connection
 
 
 class Dispatch(Protocol):
-    """What a session does with a call."""
+    """What is done with a session's calls."""
 
     def __call__(
         self,
@@ -31,7 +32,7 @@ class Dispatch(Protocol):
 class Session:
     """Made by the broker for each accepted connection."""
 
-    __slots__ = ("_dispatch", "_on_close", "channel", "client_name", "software")
+    __slots__ = ("_dispatch", "_on_close", "channel", "client_name", "produce_targets", "software")
 
     def __init__(
         self,
@@ -51,6 +52,8 @@ class Session:
         )
         self.client_name = ""
         self.software = ""
+        # Produce envelopes seen here, and the partition and acks they name.
+        self.produce_targets: dict[bytes, tuple[Partition, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}
 
     def on_close(self, waiter: object, then: Callable[[], None]) -> None:
@@ -73,6 +76,7 @@ class Session:
 
     def _closed(self, channel: Channel, error: PenstockError | None) -> None:
         del channel, error
+        self.produce_targets.clear()
         waiting, self._on_close = self._on_close, {}
         for then in waiting.values():
             then()

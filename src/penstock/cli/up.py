@@ -7,6 +7,7 @@ SIGTERM or SIGINT stops the broker, a second one ends the process at once.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -91,6 +92,7 @@ def up(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     _allow_many_files()
+    _collect_less_often()
     run(_serve(broker_config))
 
 
@@ -109,6 +111,13 @@ def _allow_many_files() -> None:
     # Some systems call the hard limit infinite and refuse it: then the soft one stays.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _collect_less_often() -> None:
+    """Requests leave no cycles behind, but hundreds of them are alive at once: with the usual
+    threshold the collector looks at each several times in vain, a tenth of a request's cost."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 async def _serve(config: BrokerConfig) -> None:

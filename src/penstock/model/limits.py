@@ -60,6 +60,9 @@ PRODUCERS_PER_PARTITION_MAX: Final = 10_000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.
 PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 
+# Envelopes of produce calls whose meaning a connection remembers: a producer's partitions.
+PRODUCE_TARGETS_MAX: Final = 1_000
+
 # --- fetches -----------------------------------------------------------------------------------
 
 # The longest a fetch may wait for data: a client asks again, so nothing is gained beyond it.

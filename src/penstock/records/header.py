@@ -46,12 +46,10 @@ NO_SEQUENCE: Final = -1
 NO_TERM: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_BASE_OFFSET: Final = struct.Struct(">q")
-_TERM: Final = struct.Struct(">i")
+_PLACE: Final = struct.Struct(">qii")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
-_TERM_POSITION: Final = 12
 _ATTRIBUTES_POSITION: Final = 21
 _MAX_TIMESTAMP_POSITION: Final = 35
 _OFFSET_MAX: Final = 2**63 - 1
@@ -207,8 +205,8 @@ def check_produced(payload: memoryview) -> list[tuple[BatchHeader, memoryview]]:
 
 def stamp(view: memoryview, base_offset: int, term: int) -> None:
     """Give the batch its place in the log, in place. Both fields are outside the checksum."""
-    _BASE_OFFSET.pack_into(view, 0, base_offset)
-    _TERM.pack_into(view, _TERM_POSITION, term)
+    # The length stands between them: one call writes all three, the length as it is.
+    _PLACE.pack_into(view, 0, base_offset, len(view) - LENGTH_PREFIX_BYTES, term)
 
 
 def stamp_append_time(view: memoryview, now_ms: int) -> None:

@@ -77,6 +77,11 @@ class SegmentIndex:
             self.term_offsets.append(offset)
             self.terms.append(term)
 
+    @property
+    def last_term(self) -> int:
+        """The term of the last batch; -1 if there is none."""
+        return self.terms[-1] if self.terms else -1
+
     def floor(self, offset: int) -> tuple[int, int]:
         """(offset, position) of the last entry at or before the relative offset."""
         entry = bisect_right(self.offsets, offset) - 1

@@ -168,8 +168,18 @@ class Segment:
         self.file.append([batch[0] for batch in batches])
         position = self.size_bytes
         first_offset = self.first_offset
+        positions = index.positions
+        due_position = (positions[-1] if positions else 0) + interval_bytes
         for view, base_offset, _, max_timestamp_ms, term in batches:
-            index.add(base_offset - first_offset, position, max_timestamp_ms, term, interval_bytes)
+            # What `SegmentIndex.add` would do, without the call for the many that change nothing.
+            if (
+                position >= due_position
+                or max_timestamp_ms > index.max_timestamp_ms
+                or term != index.last_term
+            ):
+                offset = base_offset - first_offset
+                index.add(offset, position, max_timestamp_ms, term, interval_bytes)
+                due_position = (positions[-1] if positions else 0) + interval_bytes
             position += len(view)
         self.size_bytes = position
         self.next_offset = batches[-1][2]

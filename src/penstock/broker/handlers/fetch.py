@@ -12,6 +12,7 @@ from penstock.broker.session import Session
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import parse
 from penstock.storage.slice import FileSlice
 
 # Room in the answer's frame for its header and envelope.
@@ -22,10 +23,11 @@ def fetch(
     context: Context,
     session: Session,
     message_id: int,
-    request: pb.FetchRequest,
+    envelope: memoryview,
     payload: memoryview,
 ) -> None:
     del payload
+    request = parse(pb.FetchRequest, envelope)
     partition = context.partitions.find(request.topic, request.partition)
     part = _read(context, partition, request)
     if not request.max_wait_ms or _is_enough(context, partition, request, part):
@@ -38,10 +40,11 @@ def find_offset(
     context: Context,
     session: Session,
     message_id: int,
-    request: pb.FindOffsetRequest,
+    envelope: memoryview,
     payload: memoryview,
 ) -> None:
     del payload
+    request = parse(pb.FindOffsetRequest, envelope)
     replica = context.partitions.find(request.topic, request.partition).replica
     at = request.WhichOneof("at")
     timestamp_ms = -1

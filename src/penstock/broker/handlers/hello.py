@@ -6,16 +6,18 @@ from penstock import __version__
 from penstock.broker.context import Context
 from penstock.broker.session import Session
 from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import parse
 
 
 def hello(
     context: Context,
     session: Session,
     message_id: int,
-    request: pb.HelloRequest,
+    envelope: memoryview,
     payload: memoryview,
 ) -> None:
     del payload
+    request = parse(pb.HelloRequest, envelope)
     session.client_name = request.client_name
     session.software = request.software
     response = pb.HelloResponse(

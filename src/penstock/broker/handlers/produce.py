@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.broker.context import Context
-from penstock.broker.partition import Append
+from penstock.broker.partition import Append, Partition
 from penstock.broker.session import Session
 from penstock.model.errors import InvalidRequest, InvalidTopic, PenstockError
-from penstock.model.ids import INTERNAL_PREFIX
+from penstock.model.ids import is_internal
+from penstock.model.limits import PRODUCE_TARGETS_MAX
 from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import parse
 
 _ACKS: Final = (0, 1, -1)
+# Filled anew for each answer: making one takes longer than everything else about answering.
+_RESPONSE: Final = pb.ProduceResponse()
 
 
 class _ProduceAnswer(Append):
@@ -20,7 +24,9 @@ class _ProduceAnswer(Append):
     __slots__ = ("_acks", "_message_id", "_session")
 
     def __init__(self, session: Session, message_id: int, acks: int) -> None:
-        super().__init__()
+        # What `Append` has, without the call.
+        self.base_offset = self.append_time_ms = -1
+        self.duplicate = False
         self._session = session
         self._message_id = message_id
         self._acks = acks
@@ -32,11 +38,10 @@ class _ProduceAnswer(Append):
         elif self._acks == 0:
             channel.leave_unanswered()
         else:
-            response = pb.ProduceResponse(
-                base_offset=self.base_offset,
-                append_time_ms=self.append_time_ms,
-                duplicate=self.duplicate,
-            )
+            response = _RESPONSE
+            response.base_offset = self.base_offset
+            response.append_time_ms = self.append_time_ms
+            response.duplicate = self.duplicate
             channel.answer(self._message_id, pb.CALL_PRODUCE, response.SerializeToString())
 
 
@@ -44,17 +49,30 @@ def produce(
     context: Context,
     session: Session,
     message_id: int,
-    request: pb.ProduceRequest,
+    envelope: memoryview,
     payload: memoryview,
 ) -> None:
-    topic = request.topic
-    if topic.startswith(INTERNAL_PREFIX):
-        raise InvalidTopic(f"{topic!r} holds the broker's own state: clients only read it.")
-    acks = request.acks
-    if acks not in _ACKS:
-        raise InvalidRequest(f"acks is {acks}: it can be 0, 1 or -1 (all).")
-    partition = context.partitions.find(topic, request.partition)
+    # A producer sends the same envelope with every batch of a partition, so what it means is
+    # remembered with the session, for as long as the partition is open.
+    remembered = session.produce_targets.get(bytes(envelope))
+    if remembered is not None and remembered[0].is_open:
+        partition, acks = remembered
+    else:
+        partition, acks = _find_target(context, session, envelope)
     partition.append(payload, _ProduceAnswer(session, message_id, acks))
+
+
+def _find_target(context: Context, session: Session, envelope: memoryview) -> tuple[Partition, int]:
+    request = parse(pb.ProduceRequest, envelope)
+    if is_internal(request.topic):
+        raise InvalidTopic(f"{request.topic!r} holds the broker's own state: clients only read it.")
+    if request.acks not in _ACKS:
+        raise InvalidRequest(f"acks is {request.acks}: it can be 0, 1 or -1 (all).")
+    target = context.partitions.find(request.topic, request.partition), request.acks
+    if len(session.produce_targets) >= PRODUCE_TARGETS_MAX:
+        session.produce_targets.clear()
+    session.produce_targets[bytes(envelope)] = target
+    return target
 
 
 async def init_producer(
