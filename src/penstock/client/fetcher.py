@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 from penstock.client.backoff import Backoff
 from penstock.client.routes import Routes
 from penstock.client.starts import OutOfRange, Start, find_request
-from penstock.client.tasks import TaskScope
+from penstock.client.tasks import TaskScope, all_of
 from penstock.model.errors import (
     ClientClosed,
-    InvalidBatch,
+    CorruptLog,
     InvalidRequest,
     OffsetOutOfRange,
     PenstockError,
@@ -134,6 +134,8 @@ class Fetcher:
         self.feeds: dict[tuple[str, int], Feed] = {}
         self._chunks: deque[Chunk] = deque()
         self._chunk_bytes = 0
+        # Those with a failure to raise, in the order in which they failed.
+        self._failed: deque[Feed] = deque()
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
 
@@ -150,7 +152,7 @@ class Fetcher:
     async def add(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
         """Read these partitions as well, from the offsets returned."""
         feeds = [Feed(*partition, start) for partition, start in starts.items()]
-        await asyncio.gather(*(self._find_position(feed) for feed in feeds))
+        await all_of(self._find_position(feed) for feed in feeds)
         for feed in feeds:
             self.feeds[feed.topic, feed.partition] = feed
         for feed in feeds:
@@ -201,18 +203,26 @@ class Fetcher:
         return chunk
 
     def raise_failure(self) -> None:
-        """Raise what a partition failed by, once; then it is tried again."""
+        """Raise what a partition failed by, once, when all that was fetched of it has been taken.
+
+        Then it is tried again. Other partitions, however busy, do not keep it from being told.
+        """
         if self._closed:
             raise ClientClosed("The consumer was closed: make another one to go on.")
-        for feed in self.feeds.values():
-            if feed.failure is not None:
-                failure, feed.failure = feed.failure, None
-                self._recover(feed)
-                raise failure
+        for _ in range(len(self._failed)):
+            feed = self._failed.popleft()
+            if feed.failure is None:
+                continue  # the reader has moved it since
+            if any(chunk.feed is feed for chunk in self._chunks):
+                self._failed.append(feed)
+                continue
+            failure, feed.failure = feed.failure, None
+            self._recover(feed)
+            raise failure
 
     async def wait(self) -> None:
         """Until there may be a chunk to take or a failure to raise."""
-        if self._chunks or self._closed or any(feed.failure for feed in self.feeds.values()):
+        if self._chunks or self._closed or self._failed:
             return
         waiter = self._loop.create_future()
         self._waiters.append(waiter)
@@ -308,12 +318,7 @@ class Fetcher:
         self._ask(feed)
 
     def _take_in(self, feed: Feed, payload: memoryview) -> None:
-        next_offset = end_offset(payload)
-        if next_offset <= feed.fetch_offset:
-            raise InvalidBatch(
-                f"The broker answered a fetch of {feed} at offset {feed.fetch_offset} with batches "
-                f"that end before it, at {next_offset}: the partition cannot be read on."
-            )
+        next_offset = end_offset(payload, feed.fetch_offset, str(feed))
         self._chunks.append(Chunk(feed, feed.generation, payload, feed.fetch_offset, next_offset))
         self._chunk_bytes += len(payload)
         feed.fetch_offset = next_offset
@@ -339,6 +344,7 @@ class Fetcher:
 
     def _fail(self, feed: Feed, error: PenstockError) -> None:
         feed.failure = error
+        self._failed.append(feed)
         self._wake()
 
     def _recover(self, feed: Feed) -> None:
@@ -377,12 +383,28 @@ class Fetcher:
                 feed.position = position
 
 
-def end_offset(payload: memoryview) -> int:
-    """The offset after the last of whole batches end to end."""
+def end_offset(payload: memoryview, asked_offset: int, partition: str) -> int:
+    """The offset after the last of whole batches end to end, which follow the asked one.
+
+    A base offset is outside its batch's checksum, so only its neighbours can tell that it is
+    wrong: each batch must begin where the one before it ends. That will no longer hold once logs
+    are compacted: gaps will be lawful then, and only steps backwards be damage.
+
+    CorruptLog, which goes to the reader, and not CorruptBatch, which would be tried again in
+    silence: the checksum of the network has passed these bytes, so they are wrong on the disk.
+    """
     position = 0
-    next_offset = -1
+    next_offset = asked_offset
     while position < len(payload):
         header = read_header(payload, position)
+        is_first = position == 0
+        holds_asked = header.base_offset <= asked_offset < header.next_offset
+        if not holds_asked if is_first else header.base_offset != next_offset:
+            raise CorruptLog(
+                f"{partition} cannot be read on: at offset {next_offset} the broker has a batch "
+                f"that says it is of offsets {header.base_offset} to {header.last_offset}. Run "
+                f"`penstock inspect` on the broker's data folder."
+            )
         position += header.length
         next_offset = header.next_offset
     return next_offset

@@ -113,10 +113,11 @@ class Reader:
     async def _next_chunk(self) -> Chunk:
         # Before the chunk is taken: who is cancelled here has lost nothing.
         await TURN
-        while (chunk := self._fetcher.take()) is None:
+        while True:
             self._fetcher.raise_failure()
+            if (chunk := self._fetcher.take()) is not None:
+                return chunk
             await self._fetcher.wait()
-        return chunk
 
     def _put_back(self) -> None:
         """The reader goes on in another way: what is left of the hand is fetched again."""

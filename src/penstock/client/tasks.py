@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 
 class TaskScope:
@@ -32,3 +35,14 @@ class TaskScope:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("The task %s ended by a bug.", task.get_name(), exc_info=error)
+
+
+async def all_of(works: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
+    """The results of all of them, at once. When one fails, none of the others runs on."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -211,7 +211,7 @@ class Channel:
         if payload_bytes:
             self.connection.send(head, payload)
         else:
-            self.connection.send_bytes(head)
+            self.connection.send(head)
         self._settle()
 
     def answer_slice(

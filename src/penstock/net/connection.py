@@ -337,16 +337,8 @@ class Connection:
         if has_borrowed and not self._is_reading:
             self._flush()
             outbox.keep_borrowed()
-        else:
+        elif not self._is_reading or outbox.queued_bytes > WRITE_QUEUE_BYTES_HIGH:
             self._flush_later()
-
-    def send_bytes(self, data: bytes) -> None:
-        """Queue bytes, which nobody can change: `send` for the many small answers."""
-        if not self._paused & _CLOSED:
-            outbox = self.outbox
-            outbox.add(data)
-            if not self._is_reading or outbox.queued_bytes > WRITE_QUEUE_BYTES_HIGH:
-                self._flush_later()
 
     def send_slice(self, head: bytes, file_slice: FileSlice) -> None:
         """Queue a head and, after it, a part of a file."""
