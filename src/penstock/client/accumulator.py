@@ -18,6 +18,7 @@ from penstock.client.partitioner import POSITIVE, partition_of_key
 from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest
 from penstock.model.limits import BATCH_BYTES_MAX
 from penstock.records import BatchBuilder, murmur2
+from penstock.records.header import Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]
 Append = Callable[[int, bytes | None, bytes | None, Headers | None], int]
@@ -40,11 +41,16 @@ class Outgoing(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """At least what the message takes in a batch of its own."""
-        size = _RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"")
+        size = _RECORD_OVERHEAD_BYTES + _bytes_of(self.key) + _bytes_of(self.value)
         for name, content in self.headers or ():
             # A character takes at most four bytes of UTF-8.
-            size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
+            size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + _bytes_of(content)
         return size
+
+
+def _bytes_of(content: Buffer | None) -> int:
+    # Not len(): that of an array or a typed view counts elements.
+    return 0 if content is None else memoryview(content).nbytes
 
 
 def _full(
@@ -140,21 +146,15 @@ class Accumulator:
 
         None if the caller has to wait, for the topic's partitions or for room.
         """
-        return self._place(message, reserved_bytes=0)
+        return self._place(message, is_first=False)
 
-    async def place_with_room(self, message: Outgoing) -> tuple[Batch, int] | None:
-        """Like `place`, after waiting for room. None if the topic's partitions are not known."""
-        bytes_needed = self._bytes_needed(message)
-        # Nothing is gained by waiting for company while somebody waits for room.
-        self.make_due()
-        await self._memory.reserve(bytes_needed)
-        placed = None
-        try:
-            placed = self._place(message, reserved_bytes=bytes_needed)
-        finally:
-            if placed is None or placed[1] > 0:
-                # Refused, or in a batch that somebody else had opened meanwhile.
-                self._memory.release(bytes_needed)
+    async def place_with_room(self, message: Outgoing) -> tuple[Batch, int]:
+        """Like `place`, waiting for room. Cancelled, the message was not taken."""
+        async with self._memory.turn:
+            while (placed := self._place(message, is_first=True)) is None:
+                # Nothing is gained by waiting for company while somebody waits for room.
+                self.make_due()
+                await self._memory.wait_for_release()
         return placed
 
     def know_topic(self, topic: str, partition_count: int) -> None:
@@ -228,7 +228,7 @@ class Accumulator:
         for lane in self._retired:
             self._on_ready(lane)
 
-    def _place(self, message: Outgoing, *, reserved_bytes: int) -> tuple[Batch, int] | None:
+    def _place(self, message: Outgoing, *, is_first: bool) -> tuple[Batch, int] | None:
         if self._closed:
             raise ClientClosed("The producer was closed: make another one to go on.")
         lanes = self._topics.get(message.topic)
@@ -250,7 +250,7 @@ class Accumulator:
         builder = BatchBuilder(self._batch_bytes, self._codec)
         # Before the reservation: a message of a wrong type must not leave one behind.
         builder.append(message.timestamp_ms, message.key, message.value, message.headers)
-        if not reserved_bytes and not self._memory.try_reserve(bytes_needed):
+        if not self._memory.try_reserve(bytes_needed, is_first=is_first):
             return None
         return self._open(lanes, lane, builder, bytes_needed), 0
 
@@ -277,9 +277,12 @@ class Accumulator:
         size_bytes = message.size_bytes
         limit_bytes = min(self._memory.limit_bytes, BATCH_BYTES_MAX)
         if size_bytes > limit_bytes:
+            remedy = "send its content in parts"
+            if limit_bytes < BATCH_BYTES_MAX:
+                remedy += ", or raise buffer_bytes"
             raise BatchTooLarge(
                 f"A message for topic {message.topic!r} has about {size_bytes} bytes, and this "
-                f"producer takes {limit_bytes} at most: send its content in parts."
+                f"producer takes {limit_bytes} at most: {remedy}."
             )
         return max(self._batch_bytes, size_bytes)
 

@@ -15,26 +15,40 @@ from penstock.records import Message
 
 # Messages acknowledged ahead of one that is not are remembered one by one, 60 bytes each.
 ACKNOWLEDGED_AHEAD_MAX: Final = 1_000_000
+# An offset that no message has.
+NOWHERE: Final = -1
 
 
 class Acknowledgements:
     """The acknowledgements of one partition."""
 
-    __slots__ = ("_ahead", "_gaps", "committed", "low")
+    __slots__ = ("_ahead", "_gaps", "_origin", "committed", "low")
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, committed: int | None = None) -> None:
         self.low = position
-        # What the broker was last told, so that it is told only news.
-        self.committed = position
+        # Where `low` was put without anybody acknowledging: no reason to move the group's place.
+        self._origin = position
+        # The group's place as the broker has it, so that it is told only news; None: it has none.
+        self.committed = committed
         self._ahead: set[int] = set()
         # Ranges of offsets that hold no message: control batches, compacted records.
         self._gaps: deque[tuple[int, int]] = deque()
 
     def restart(self, position: int) -> None:
         """Reading goes on elsewhere: forget what was acknowledged out of order."""
-        self.low = self.committed = position
+        self.low = self._origin = position
         self._ahead.clear()
         self._gaps.clear()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `low` is to be committed: it has moved, and the broker does not have it."""
+        return self.low != self._origin and self.low != self.committed
+
+    def place_was_set(self, committed: int) -> None:
+        """The user has put the group's place there: it stays until something is acknowledged."""
+        self.committed = committed
+        self._origin = self.low
 
     def hand_out(self, start: int, messages: Sequence[Message], end: int) -> None:
         """The messages from offset `start` to before `end` are on their way to the user."""
@@ -61,7 +75,8 @@ class Acknowledgements:
         return True
 
     def acknowledge_below(self, position: int) -> None:
-        """Everything below the position is dealt with."""
+        """Everything below the position is dealt with, and this is the place to commit."""
+        self._origin = NOWHERE
         if position > self.low:
             self.low = position
             self._ahead = {offset for offset in self._ahead if offset >= position}

@@ -7,7 +7,6 @@ under a lock and changes threads once per batch; a consumer once per fetched lis
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
@@ -15,10 +14,9 @@ from time import time_ns
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from penstock.client.accumulator import Headers
+from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.admin import TopicDescription, TopicSummary
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
-from penstock.client.committer import COMMIT_INTERVAL_S
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
 from penstock.client.loop_thread import LoopThread
@@ -155,7 +153,8 @@ class BlockingProducer:
         except (TypeError, ValueError) as error:
             raise explained(error, key, value, headers) from None
         if not is_queued:
-            self._thread.run(self._send(topic, value, key, headers, partition, timestamp_ms))
+            message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
+            self._thread.run(self._producer.enqueue(message))
 
     def publish(
         self,
@@ -181,19 +180,6 @@ class BlockingProducer:
         """Take no more messages, flush, and end."""
         self._thread.run(self._producer.close())
 
-    async def _send(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Headers | None,
-        partition: int | None,
-        timestamp_ms: int,
-    ) -> None:
-        await self._producer.send(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-        )
-
 
 class BlockingConsumer:
     """See `Consumer`. One thread reads; any may acknowledge."""
@@ -207,9 +193,6 @@ class BlockingConsumer:
     ) -> None:
         self._thread = thread
         self._consumer = thread.call(lambda: client.consumer(*topics, source=self, **settings))
-        # Acknowledged in the caller's thread, counted in the loop's. A deque's ends are atomic.
-        self._acknowledged: deque[Message] = deque()
-        self._is_counting_due = False
 
     def __enter__(self) -> Self:
         self._thread.run(self._consumer.start())
@@ -225,12 +208,7 @@ class BlockingConsumer:
 
     def close(self) -> None:
         """Commit what was acknowledged and stop reading."""
-
-        async def work() -> None:
-            self._count()
-            await self._consumer.close()
-
-        self._thread.run(work())
+        self._thread.run(self._consumer.close())
 
     def __iter__(self) -> Iterator[Message]:
         """Every message, one by one, for ever."""
@@ -286,34 +264,17 @@ class BlockingConsumer:
 
     def acknowledge(self, message: Message) -> None:
         """What `message.ack()` calls: the message is dealt with. Returns at once."""
-        self._consumer.committer.raise_failure()
-        self._acknowledged.append(message)
-        if not self._is_counting_due:
-            self._is_counting_due = True
-            self._thread.loop.call_soon_threadsafe(self._count_later)
+        committer = self._consumer.open_committer()
+        if committer.post(message):
+            self._thread.post(committer.wake)
 
     def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given."""
-
-        async def work() -> None:
-            self._count()
-            await self._consumer.commit(offsets)
-
-        self._thread.run(work())
+        self._thread.run(self._consumer.commit(offsets))
 
     def committed(self, partition: tuple[str, int]) -> int | None:
         """The group's place in a partition, as the broker has it; None if it has none."""
         return self._thread.run(self._consumer.committed(partition))
-
-    def _count_later(self) -> None:
-        # Not at once: the next thousand acknowledgements shall not wake the loop again.
-        self._thread.loop.call_later(COMMIT_INTERVAL_S, self._count)
-
-    def _count(self) -> None:
-        """Count what was acknowledged, in the loop's thread, and have it committed."""
-        self._is_counting_due = False
-        while self._acknowledged:
-            self._consumer.committer.note(self._acknowledged.popleft())
 
 
 class BlockingAdmin:

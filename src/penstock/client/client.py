@@ -47,7 +47,8 @@ class Client:
         self._connected: _Connected | None = None
 
     async def __aenter__(self) -> Self:
-        assert self._connected is None, "a client is entered once"
+        if self._connected is not None:
+            raise InvalidRequest("The client is connected already: connect() makes another one.")
         connected = _Connected(self._bootstrap, self._config)
         try:
             await connected.links.any_broker()
@@ -65,16 +66,13 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         connected = self._connection()
-        self._connected = None
+        self._connected = self._publisher = None
         # Consumers and producers end in the reverse order of their making, then the connections,
-        # whatever goes wrong with one of them.
+        # whatever goes wrong with one of them. Each as if it had been left by the same error.
         async with AsyncExitStack() as endings:
             endings.push_async_callback(connected.close)
             for member in self._members:
-                if error is not None and isinstance(member, Producer):
-                    endings.push_async_callback(member.abort)
-                else:
-                    endings.push_async_callback(member.close)
+                endings.push_async_callback(member.__aexit__, kind, error, traceback)
 
     @property
     def admin(self) -> Admin:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.routes import Routes
-from penstock.model.errors import PenstockError
+from penstock.model.errors import Busy, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import COMMIT_OFFSETS, FETCH_OFFSETS
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # Acknowledgements gather for so long. After a crash the messages of this time come once more.
 COMMIT_INTERVAL_S: Final = 0.05
+# Who closes a consumer waits no longer for a broker that is gone.
+CLOSE_TIMEOUT_S: Final = 5.0
 
 
 class Committer:
@@ -33,6 +36,9 @@ class Committer:
         self._group = group
         self._routes = routes
         self.progress: dict[tuple[str, int], Acknowledgements] = {}
+        # Acknowledged in other threads and not counted yet. A deque's ends are atomic.
+        self._inbox: deque[Message] = deque()
+        self._is_wake_due = False
         self._news = asyncio.Event()
         self._lock = asyncio.Lock()
         self._failure: PenstockError | None = None
@@ -43,6 +49,17 @@ class Committer:
         # None: the partition has been taken away since, and with it its place.
         if progress is not None and progress.acknowledge(message.offset):
             self._news.set()
+
+    def post(self, message: Message) -> bool:
+        """Like `note`, from another thread. True if `wake` has to be called in the loop's."""
+        self._inbox.append(message)
+        is_first = not self._is_wake_due
+        self._is_wake_due = True
+        return is_first
+
+    def wake(self) -> None:
+        """Something was posted: have it committed with what comes in the next moment."""
+        self._news.set()
 
     def raise_failure(self) -> None:
         """Raise what the last commit in the background failed by, once."""
@@ -68,26 +85,62 @@ class Committer:
     async def commit(self) -> None:
         """Commit everything acknowledged so far; returns when the broker has it."""
         async with self._lock:
-            lows = {
-                partition: acknowledgements.low
-                for partition, acknowledgements in self.progress.items()
-                if acknowledgements.low != acknowledgements.committed
-            }
-            if not lows:
-                return
-            await commit_offsets(self._routes, self._group, lows)
-            for partition, low in lows.items():
-                if partition in self.progress:
-                    self.progress[partition].committed = low
+            if lows := self._due():
+                await commit_offsets(self._routes, self._group, lows)
+                for partition, low in lows.items():
+                    if partition in self.progress:
+                        self.progress[partition].committed = low
 
     async def commit_at(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit these offsets, whatever was acknowledged."""
         async with self._lock:
+            self._count_posted()
             await commit_offsets(self._routes, self._group, offsets)
+            for partition, offset in offsets.items():
+                if partition in self.progress:
+                    self.progress[partition].place_was_set(offset)
+
+    async def close(self) -> None:
+        """Commit for the last time. A broker that cannot be reached is not waited for long."""
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self.commit()
+        except (TimeoutError, PenstockError) as error:
+            if isinstance(error, PenstockError) and not error.retriable:
+                raise
+            logger.warning(
+                "Group %s could not commit its place (%s) before it was closed, and will read the "
+                "messages before it again: %s",
+                self._group,
+                ", ".join(
+                    f"{topic}-{partition} at {low}"
+                    for (topic, partition), low in self._due().items()
+                ),
+                str(error) or f"there was no answer for {CLOSE_TIMEOUT_S:g} s.",
+            )
 
     async def committed(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """The group's place as the broker has it, in the partitions where it has one."""
         return await fetch_offsets(self._routes, self._group, topics)
+
+    def _due(self) -> dict[tuple[str, int], int]:
+        """Where the group's place has moved to, in the partitions where it has."""
+        self._count_posted()
+        return {
+            partition: acknowledgements.low
+            for partition, acknowledgements in self.progress.items()
+            if acknowledgements.is_due
+        }
+
+    def _count_posted(self) -> None:
+        # Put down first: whatever is posted after this finds it down, and has the loop woken.
+        self._is_wake_due = False
+        while self._inbox:
+            message = self._inbox.popleft()
+            try:
+                self.note(message)
+            except Busy as error:  # its own caller has gone: the next one is told
+                self._failure = error
 
 
 async def commit_offsets(

@@ -25,7 +25,7 @@ from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.reader import Hand, PartitionColumns, Reader
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.starts import OutOfRange, Start, check_out_of_range, check_start
-from penstock.client.tasks import TaskScope
+from penstock.client.tasks import TaskScope, all_of
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import FETCH_WAIT_MS_MAX, GROUP_NAME_LENGTH_MAX, MIB
@@ -122,7 +122,11 @@ class Consumer:
         self._done.set_result(None)
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -150,7 +154,7 @@ class Consumer:
             self._routes.unlisten(self._on_route)
         try:
             if self._committer is not None:
-                await self._committer.commit()
+                await self._committer.close()
         finally:
             await self._scope.close()
             await self._fetcher.close()
@@ -172,10 +176,13 @@ class Consumer:
     async def fetch(
         self, max_messages: int | None = None, timeout_s: float | None = None
     ) -> list[Message]:
-        """The next messages, of one partition: at least one, unless the time is over first."""
+        """The next messages, of one partition: at least one, unless the time is over first.
+
+        The first call also starts the consumer, whatever time that takes.
+        """
         if max_messages is not None and max_messages < 1:
             raise InvalidRequest(f"max_messages is {max_messages}: it must be at least 1.")
-        await self.start()
+        await self._begin_to_read()
         try:
             async with asyncio.timeout(timeout_s):
                 hand = await self.next_hand()
@@ -185,7 +192,7 @@ class Consumer:
 
     async def next_hand(self) -> Hand:
         """The next messages of one partition, to be taken one by one or at once; for facades."""
-        await self.start()
+        await self._begin_to_read()
         return await self._reader.next_hand()
 
     async def fetch_columns(
@@ -195,7 +202,7 @@ class Consumer:
 
         Empty only if the time is over first. Several entries may be of one partition, in order.
         """
-        await self.start()
+        await self._begin_to_read()
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._reader.next_columns(include_headers=include_headers)
@@ -210,17 +217,21 @@ class Consumer:
         return [TopicPartition(*partition) for partition in self._fetcher.feeds]
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions from now on, instead of those of the topics given at first."""
-        self._topics = ()
-        await self.start()
+        """Read these partitions from now on, instead of those of the topics given at first.
+
+        The place of a group is committed before. Where that fails, nothing has changed.
+        """
         wanted = [TopicPartition(*partition) for partition in partitions]
-        unwanted = [partition for partition in self.partitions if partition not in wanted]
-        self._fetcher.remove(unwanted)
-        if self._committer is not None:
-            await self._committer.commit()
-            for partition in unwanted:
-                self._committer.progress.pop(partition, None)
+        await self.start()
         async with self._changing:
+            if self._committer is not None:
+                await self._committer.commit()
+            self._topics = ()
+            unwanted = [partition for partition in self.partitions if partition not in wanted]
+            self._fetcher.remove(unwanted)
+            if self._committer is not None:
+                for partition in unwanted:
+                    del self._committer.progress[partition]
             await self._add(wanted, self._settings.start)
 
     def position(self, partition: tuple[str, int]) -> int:
@@ -229,16 +240,17 @@ class Consumer:
 
     async def seek(self, partition: tuple[str, int], to: Start) -> None:
         """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
-        feed = self._fetcher.feed(partition)
+        self._fetcher.feed(partition)
         position = await self._fetcher.find(partition, check_start(to))
-        self._fetcher.seek(feed, position)
+        # Asked for again: another task may have assigned other partitions meanwhile.
+        self._fetcher.seek(self._fetcher.feed(partition), position)
         if self._committer is not None:
             self._committer.progress[partition].restart(position)
 
     async def seek_to_time(self, moment: datetime) -> None:
         """Go on in every partition at the first message of this moment or later."""
         await self.start()
-        await asyncio.gather(*(self.seek(partition, moment) for partition in self.partitions))
+        await all_of(self.seek(partition, moment) for partition in self.partitions)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out nothing of these partitions (none given: of all) until `resume`."""
@@ -258,9 +270,7 @@ class Consumer:
         It returns at once; the broker is told shortly after, by `commit` or when this closes. The
         group begins again at the first message that was not acknowledged.
         """
-        committer = self.committer
-        committer.raise_failure()
-        committer.note(message)
+        self.open_committer().note(message)
         return self._done
 
     async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
@@ -280,6 +290,14 @@ class Consumer:
         """The group's place in a partition, as the broker has it; None if it has none."""
         return (await self.committer.committed([partition[0]])).get(TopicPartition(*partition))
 
+    def open_committer(self) -> Committer:
+        """Where to acknowledge; raises what the last commit failed by, or that it is too late."""
+        committer = self.committer
+        if self._is_closed:
+            raise ClientClosed("The consumer was closed before the message was acknowledged.")
+        committer.raise_failure()
+        return committer
+
     @property
     def committer(self) -> Committer:
         """Keeps the group's place; InvalidRequest if there is no group."""
@@ -291,12 +309,22 @@ class Consumer:
 
     # --- helpers -------------------------------------------------------------------------------
 
+    async def _begin_to_read(self) -> None:
+        await self.start()
+        if not self._fetcher.feeds and not self._changing.locked():
+            raise InvalidRequest(
+                "The consumer reads nothing: give it a topic, or assign partitions to it."
+            )
+
     async def _start_once(self) -> None:
         if self._is_started:  # somebody else did it while this waited
             return
         for topic in self._topics:
-            route = await self._routes.topic(topic, create=True)
+            # Not from the cache: the topic may have been changed or deleted since.
+            route = await self._routes.topic(topic, refresh=True, create=True)
             await self._add(_partitions(route), self._settings.start)
+        if self._is_closed:
+            raise ClientClosed("The consumer was closed before it had started.")
         self._routes.listen(self._on_route)
         if self._committer is not None:
             self._scope.start(self._committer.run(), name=f"commits of {self._settings.group}")
@@ -307,6 +335,7 @@ class Consumer:
         starts = {
             partition: start for partition in partitions if partition not in self._fetcher.feeds
         }
+        committed: dict[TopicPartition, int] = {}
         if self._committer is not None and starts:
             committed = await self._committer.committed({topic for topic, _ in starts})
             starts |= {
@@ -315,7 +344,9 @@ class Consumer:
         positions = await self._fetcher.add(starts)
         if self._committer is not None:
             for partition, position in positions.items():
-                self._committer.progress[partition] = Acknowledgements(position)
+                self._committer.progress[partition] = Acknowledgements(
+                    position, committed.get(partition)
+                )
 
     def _on_route(self, route: TopicRoute) -> None:
         if route.topic in self._topics:
@@ -327,7 +358,8 @@ class Consumer:
         while True:
             try:
                 async with self._changing:
-                    await self._add(_partitions(route), "earliest")
+                    if route.topic in self._topics:  # unless others were assigned meanwhile
+                        await self._add(_partitions(route), "earliest")
                 return
             except PenstockError as error:
                 logger.warning("New partitions of %s cannot be read now: %s", route.topic, error)

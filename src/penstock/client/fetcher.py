@@ -397,9 +397,11 @@ def end_offset(payload: memoryview, asked_offset: int, partition: str) -> int:
     next_offset = asked_offset
     while position < len(payload):
         header = read_header(payload, position)
-        is_first = position == 0
-        holds_asked = header.base_offset <= asked_offset < header.next_offset
-        if not holds_asked if is_first else header.base_offset != next_offset:
+        if position == 0:  # a batch is indivisible: the asked offset may be in the middle of it
+            is_right = header.base_offset <= asked_offset < header.next_offset
+        else:
+            is_right = header.base_offset == next_offset
+        if not is_right:
             raise CorruptLog(
                 f"{partition} cannot be read on: at offset {next_offset} the broker has a batch "
                 f"that says it is of offsets {header.base_offset} to {header.last_offset}. Run "

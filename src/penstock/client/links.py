@@ -15,7 +15,13 @@ from typing import Final, NamedTuple
 from penstock import __version__
 from penstock.client.config import ClientConfig
 from penstock.client.shared import Shared
-from penstock.model.errors import ClientClosed, ConnectionLost, PenstockError, UnavailableError
+from penstock.model.errors import (
+    ClientClosed,
+    ConnectionLost,
+    PenstockError,
+    ProtocolError,
+    UnavailableError,
+)
 from penstock.net.address import Address, parse_address
 from penstock.net.channel import Channel, connect_channel
 from penstock.net.receive_pool import ReceivePool
@@ -60,7 +66,8 @@ class Links:
         for address in dict.fromkeys((*self._bootstrap, *self._addresses.values())):
             try:
                 return await self._connect(address)
-            except UnavailableError as error:
+            except (ProtocolError, UnavailableError) as error:
+                # Also where something answers that does not speak the protocol: others may.
                 reasons.append(str(error))
         raise ConnectionLost(f"No broker can be reached. {' '.join(reasons)}")
 

@@ -1,12 +1,13 @@
 """An event loop in a thread of its own, for code that does not have one.
 
 The invariant: work given to `run` has ended, or is being cancelled, when `run` returns or raises,
-and the thread ends with its `with`.
+and the thread ends with its `with`. Whoever waits for work at that moment gets ClientClosed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -25,6 +26,8 @@ class LoopThread:
         self._thread = threading.Thread(target=self._work, name="penstock-client", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
+        # Between a look at `_is_ended` and giving the loop work it must not change.
+        self._gate = threading.Lock()
         self._is_ended = False
 
     def __enter__(self) -> Self:
@@ -38,8 +41,9 @@ class LoopThread:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._is_ended = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        with self._gate:
+            self._is_ended = True
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
     @property
@@ -49,12 +53,15 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine in the loop and wait for it. Interrupted, it is cancelled."""
-        if self._is_ended:
-            work.close()
-            raise ClientClosed
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        with self._gate:
+            if self._is_ended:
+                work.close()
+                raise ClientClosed
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise ClientClosed from None  # the loop has ended, and all that ran in it
         except BaseException:
             future.cancel()
             raise
@@ -66,6 +73,13 @@ class LoopThread:
             return function()
 
         return self.run(work())
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Have a function called in the loop's thread, without waiting for it."""
+        with self._gate:
+            if self._is_ended:
+                raise ClientClosed
+            self.loop.call_soon_threadsafe(function)
 
     def _work(self) -> None:
         with self._runner:

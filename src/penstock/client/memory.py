@@ -18,21 +18,29 @@ class MemoryBound:
         self._queue = asyncio.Lock()  # asyncio's lock is fair: first come, first served
         self._released = asyncio.Event()
 
-    def try_reserve(self, size_bytes: int) -> bool:
-        """Reserve without waiting; False if there is no room or somebody waits for some."""
-        if self._queue.locked() or self.reserved_bytes + size_bytes > self.limit_bytes:
+    def try_reserve(self, size_bytes: int, *, is_first: bool = False) -> bool:
+        """Reserve without waiting; False if there is no room, or somebody waits for some.
+
+        is_first: the caller has the turn, so nobody is before it.
+        """
+        assert size_bytes <= self.limit_bytes, f"{size_bytes} of {self.limit_bytes} bytes"
+        if self._queue.locked() and not is_first:
+            return False
+        if self.reserved_bytes + size_bytes > self.limit_bytes:
             return False
         self.reserved_bytes += size_bytes
         return True
 
-    async def reserve(self, size_bytes: int) -> None:
-        """Reserve, waiting for room. Cancelled, it has reserved nothing."""
-        assert size_bytes <= self.limit_bytes, f"{size_bytes} of {self.limit_bytes} bytes"
-        async with self._queue:
-            while self.reserved_bytes + size_bytes > self.limit_bytes:
-                self._released.clear()
-                await self._released.wait()
-            self.reserved_bytes += size_bytes
+    @property
+    def turn(self) -> asyncio.Lock:
+        """To be held by who waits for room: one after the other, in the order of asking."""
+        return self._queue
+
+    async def wait_for_release(self) -> None:
+        """Until something is released, which need not be enough. Only for who has the turn."""
+        assert self._queue.locked(), "wait without the turn"
+        self._released.clear()
+        await self._released.wait()
 
     def release(self, size_bytes: int) -> None:
         self.reserved_bytes -= size_bytes

@@ -187,7 +187,7 @@ class Producer:
                 return TURN
         except (TypeError, ValueError) as error:
             raise explained(error, key, value, headers) from None
-        return self._send_later(message)
+        return self.enqueue(message)
 
     async def submit(
         self,
@@ -237,15 +237,13 @@ class Producer:
         Raises DeliveryFailed for whatever was not, since the last flush; messages that a receipt
         was asked for are told of by its future.
         """
-        self._accumulator.make_due()
-        unsettled = [
-            batch.finished() for lane in self._accumulator.lanes() for batch in lane.batches()
-        ]
-        if unsettled:
-            await asyncio.wait(unsettled)
-        failures = self._sender.take_failures()
-        if failures:
-            raise DeliveryFailed(failures)
+        with self._sender.reports.flush():
+            self._accumulator.make_due()
+            unsettled = [
+                batch.finished() for lane in self._accumulator.lanes() for batch in lane.batches()
+            ]
+            if unsettled:
+                await asyncio.wait(unsettled)
 
     async def close(self) -> None:
         """Take no more messages, flush, and end. Raises DeliveryFailed as `flush` does."""
@@ -265,16 +263,18 @@ class Producer:
         await self._sender.close(list(self._accumulator.lanes()))
         self._on_end(self)
 
+    async def enqueue(self, message: Outgoing) -> None:
+        """Queue a message, for a facade that appends from another thread: under its lock."""
+        try:
+            if self._accumulator.place(message) is None:
+                await self._place_later(message)
+        except (TypeError, ValueError) as error:
+            raise explained(error, message.key, message.value, message.headers) from None
+
     @property
     def accumulator(self) -> Accumulator:
         """Where messages go, for a facade that appends from another thread."""
         return self._accumulator
-
-    async def _send_later(self, message: Outgoing) -> None:
-        try:
-            await self._place_later(message)
-        except (TypeError, ValueError) as error:
-            raise explained(error, message.key, message.value, message.headers) from None
 
     async def _place_later(self, message: Outgoing) -> tuple[Batch, int]:
         """Wait for what a message needs, the topic's route or room, and place it."""

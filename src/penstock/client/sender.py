@@ -21,8 +21,8 @@ from functools import partial
 from typing import Final
 
 from penstock.client.backoff import Backoff
-from penstock.client.errors import FailedDelivery
 from penstock.client.lanes import NO_SEQUENCE, Batch, Lane, ProducerIdentity
+from penstock.client.reports import Reports
 from penstock.client.routes import Routes
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import (
@@ -85,7 +85,7 @@ class Sender:
         self._scope = TaskScope()
         self._identity: ProducerIdentity | None = None
         self._identity_lock = asyncio.Lock()
-        self._failures: dict[TopicPartition, FailedDelivery] = {}
+        self.reports = Reports()
         self._closed = False
         self.unacknowledged_errors: deque[PenstockError] = deque(maxlen=UNACKNOWLEDGED_ERRORS_MAX)
 
@@ -115,12 +115,6 @@ class Sender:
                 return
             self._send(lane, lane.ready.popleft())
 
-    def take_failures(self) -> list[FailedDelivery]:
-        """The failures since the last call, one entry per partition."""
-        failures = list(self._failures.values())
-        self._failures.clear()
-        return failures
-
     async def close(self, lanes: list[Lane]) -> None:
         """Stop, and fail what has not been delivered."""
         self._closed = True
@@ -140,12 +134,14 @@ class Sender:
             return
         lane.sent.append(batch)
         lane.flying += 1
+        # A broker that hangs must not keep a batch beyond its time.
+        left_s = max(batch.deadline_s - self._loop.time(), 0.0)
         lane.channel.start_call(
             PRODUCE.number,
             lane.envelope,
             (payload,),
             partial(self._answered, lane, batch),
-            self._request_timeout_s,
+            min(self._request_timeout_s, left_s),
         )
 
     def _answered(
@@ -307,15 +303,8 @@ class Sender:
             self._fail(lane, lane.ready.popleft(), error)
 
     def _fail(self, lane: Lane, batch: Batch, error: PenstockError) -> None:
-        partition = TopicPartition(lane.topic, lane.partition)
-        before = self._failures.get(partition)
         if batch.silent_count:
-            self._failures[partition] = FailedDelivery(
-                topic=lane.topic,
-                partition=lane.partition,
-                message_count=batch.silent_count + (before.message_count if before else 0),
-                cause=error,
-            )
+            self.reports.add(TopicPartition(lane.topic, lane.partition), batch.silent_count, error)
         batch.fail(error)
         self._release(batch)
 
