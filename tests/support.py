@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from google.protobuf.message import Message as Envelope
+import pytest
 
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
+from penstock.model import topic_config
 from penstock.net.address import parse_address
 from penstock.net.channel import Channel, connect_channel
 from penstock.net.clock import Clock
@@ -20,6 +21,11 @@ from penstock.storage.files import Directory
 from penstock.testing.simulated_disk import SimulatedDisk
 
 CONFIG = BrokerConfig(listen=("127.0.0.1:0",), flush_threads=1)
+
+
+def allow_small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few messages make several segments; users may not have them so small."""
+    monkeypatch.setitem(topic_config._RANGES, "segment_bytes", (1, 2**31 - 1))
 
 
 class ManualClock:
@@ -123,7 +129,3 @@ async def running(
             yield broker, RawClient(channel)
         finally:
             channel.close()
-
-
-def same(left: Envelope, right: Envelope) -> bool:
-    return left.SerializeToString(deterministic=True) == right.SerializeToString(deterministic=True)

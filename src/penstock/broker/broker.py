@@ -113,7 +113,7 @@ class Broker:
         starting.push_async_callback(_cancel, keeping)
 
         dispatcher = Dispatcher(context)
-        starting.push_async_callback(dispatcher.finish)
+        starting.push_async_callback(dispatcher.finish, config.shutdown_timeout_ms / 1000)
         server = self._make_server(dispatcher, driver)
         await server.start()
         starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)

@@ -27,19 +27,22 @@ _JOURNAL: Final = "clean.journal"
 CleanEnds = dict[TopicPartition, tuple[CleanEnd, bytes]]
 
 
-def take_clean_ends(directory: Directory) -> CleanEnds:
-    """What the last stop left, which counts once. Empty after a crash."""
+def take_clean_ends(directory: Directory) -> CleanEnds | None:
+    """What the last stop left, which counts once. None after a crash."""
     ends: CleanEnds = {}
     try:
         data = read_journal(directory, _JOURNAL)
-        facts: list[dict[str, Any]] = [] if data is None else json.loads(data)
+        if data is None:
+            return None
+        facts: list[dict[str, Any]] = json.loads(data)
         for fact in facts:
             name = TopicPartition(fact.pop("topic"), fact.pop("partition"))
             producers = base64.b64decode(fact.pop("producers"))
             ends[name] = (CleanEnd(**fact), producers)
     except (CorruptLog, ValueError, KeyError, TypeError) as error:
         logger.warning("The mark of the last orderly stop is unusable, so logs are read: %s", error)
-        ends = {}
+        remove_journal(directory, _JOURNAL)
+        return None
     remove_journal(directory, _JOURNAL)
     return ends
 

@@ -38,7 +38,10 @@ class DataFolder:
     def take(self) -> Directory:
         """Make the folder if it is missing, and keep other brokers out of it."""
         try:
+            is_new = not os.path.isdir(self._path)
             os.makedirs(self._path, exist_ok=True)
+            if is_new:
+                OsDirectory(os.path.dirname(os.path.abspath(self._path))).flush()
             lock = os.path.join(self._path, _LOCK)
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:

@@ -77,10 +77,13 @@ class Dispatcher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def finish(self) -> None:
-        """Wait for the handlers that are under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for the handlers that are under way, but not for ever."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def _answer(
         self,

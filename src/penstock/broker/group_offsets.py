@@ -23,14 +23,22 @@ from penstock.coordination.group_offsets import (
     check_commit,
     encode_commit,
 )
-from penstock.model.errors import PenstockError, TopicExists, UnknownTopic
-from penstock.model.limits import MIB
+from penstock.model.errors import (
+    Busy,
+    PenstockError,
+    StorageFailed,
+    TopicExists,
+    UnknownTopic,
+)
+from penstock.model.limits import GROUP_OFFSETS_MAX, MIB
 from penstock.net.clock import Clock
 from penstock.records import BatchBuilder, decode_messages
 
 logger = logging.getLogger(__name__)
 
 _SETTINGS: Final = {
+    # A checkpoint must be on the disk before what it stands for is deleted.
+    "durability": "fsync",
     "retention_ms": "-1",
     "segment_bytes": str(16 * MIB),
     "batch_bytes_max": str(MIB),
@@ -55,19 +63,44 @@ class GroupOffsetsStore:
         self._writing = False
         # Everything before it in the topic is said again after it.
         self.checkpoint_offset = 0
+        # Why the internal topic could not be read; then nobody is told a wrong offset.
+        self._failure: PenstockError | None = None
 
     def groups(self) -> list[str]:
+        self._check()
         return self._state.groups()
 
     def of_group(self, group: str, topics: frozenset[str]) -> list[CommittedOffset]:
-        return self._state.of_group(group, topics)
+        self._check()
+        return [
+            offset for offset in self._state.of_group(group, topics) if not self._is_gone(offset)
+        ]
 
     def load(self) -> None:
-        """At start: read the internal topic from its beginning."""
+        """At start: read the internal topic from its beginning. If it is damaged, the broker
+        serves everything but group offsets."""
         try:
-            log = self._partition().replica.log
+            self._read_topic()
+            self._state.forget(self._is_gone)
         except UnknownTopic:
             return
+        except (PenstockError, ValueError, KeyError) as error:
+            logger.error("Group offsets cannot be served: %s", error)
+            self._failure = StorageFailed(f"Group offsets cannot be served: {error}")
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StorageFailed(self._failure.message)
+
+    def _is_gone(self, offset: CommittedOffset) -> bool:
+        """Whether the topic it was committed for has been deleted."""
+        try:
+            return self._topics.find(offset.topic).id != offset.topic_id
+        except UnknownTopic:
+            return True
+
+    def _read_topic(self) -> None:
+        log = self._partition().replica.log
         offset = log.start_offset
         while offset < log.next_offset:
             part = log.read(offset, _READ_BYTES, log.next_offset).read()
@@ -82,8 +115,11 @@ class GroupOffsetsStore:
         """Returns when they are durable."""
         for committed in offsets:
             check_commit(group, committed)
+        self._check()
         if not offsets:
             return
+        if self._state.count + len(offsets) > GROUP_OFFSETS_MAX:
+            raise Busy(f"The broker keeps {GROUP_OFFSETS_MAX} offsets of groups and no more.")
         await self._ensure_topic()
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(([encode_commit(group, offset) for offset in offsets], durable))
@@ -111,22 +147,27 @@ class GroupOffsetsStore:
     def _propose(self, write: _Write) -> None:
         self._writing = True
         try:
-            self._partition().append(self._encode(write.records), write)
+            *before, last = self._encode(write.records)
+            partition = self._partition()
+            # All in one turn, which is written whole or not at all: the last one's end is enough.
+            for batch in before:
+                partition.append(batch, _Unheard())
+            partition.append(last, write)
         except PenstockError as error:
             write.finished(error)
 
-    def _encode(self, records: list[Record]) -> memoryview:
-        """One or more batches end to end."""
+    def _encode(self, records: list[Record]) -> list[memoryview]:
+        """One or more batches."""
         now_ms = self._clock.now_ms()
-        batches = bytearray()
+        batches = []
         builder = BatchBuilder(_BATCH_BYTES)
         for key, value in records:
             if builder.append(now_ms, key, value) < 0:
-                batches += builder.build()
+                batches.append(memoryview(builder.build()))
                 builder = BatchBuilder(_BATCH_BYTES)
                 builder.append(now_ms, key, value)
-        batches += builder.build()
-        return memoryview(batches)
+        batches.append(memoryview(builder.build()))
+        return batches
 
     def written(self, write: _Write, error: PenstockError | None) -> None:
         """What was on its way has arrived or failed."""
@@ -134,8 +175,8 @@ class GroupOffsetsStore:
         if error is None:
             for key, value in write.records:
                 self._state.apply(key, value)
-            if write.is_checkpoint:
-                self.checkpoint_offset = write.base_offset
+            if write.checkpoint_offset is not None:
+                self.checkpoint_offset = write.checkpoint_offset
         for durable in write.waiting:
             if durable.done():
                 continue
@@ -154,17 +195,20 @@ class GroupOffsetsStore:
         replica = self._partition().replica
         log = replica.log
         since = log.next_offset - max(self.checkpoint_offset, log.start_offset)
-        live = self._state.count()
-        if log.size_bytes >= _CHECKPOINT_BYTES_MIN and since >= _CHECKPOINT_RATIO * live:
+        if log.size_bytes < _CHECKPOINT_BYTES_MIN or since < _CHECKPOINT_RATIO * self._state.count:
+            return
+        self._state.forget(self._is_gone)
+        records = list(self._state.checkpoint())
+        if records:
             # The checkpoint begins a segment, so that all before it can be deleted.
             replica.roll()
-            self._propose(_Write(self, list(self._state.checkpoint()), [], is_checkpoint=True))
+            self._propose(_Write(self, records, [], checkpoint_offset=log.next_offset))
 
 
 class _Write(Append):
     """Commits on their way, and who waits for them."""
 
-    __slots__ = ("_store", "is_checkpoint", "records", "waiting")
+    __slots__ = ("_store", "checkpoint_offset", "records", "waiting")
 
     def __init__(
         self,
@@ -172,13 +216,22 @@ class _Write(Append):
         records: list[Record],
         waiting: list[asyncio.Future[None]],
         *,
-        is_checkpoint: bool = False,
+        checkpoint_offset: int | None = None,
     ) -> None:
         super().__init__()
         self._store = store
         self.records = records
         self.waiting = waiting
-        self.is_checkpoint = is_checkpoint
+        self.checkpoint_offset = checkpoint_offset
 
     def finished(self, error: PenstockError | None) -> None:
         self._store.written(self, error)
+
+
+class _Unheard(Append):
+    """A batch whose end nobody needs to hear of, because a later one's tells it."""
+
+    __slots__ = ()
+
+    def finished(self, error: PenstockError | None) -> None:
+        del error

@@ -41,39 +41,25 @@ class Housekeeping:
         self._flusher = flusher
         self._clock = clock
         self._interval_s = interval_s
-        # The active segment a partition had when its producers were last written down.
-        self._saved: dict[Partition, int] = {}
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
             await self.one_round()
 
-    def _save_producers(self, partition: Partition, active_offset: int, segments: int) -> None:
-        """Once for each segment that is sealed: recovery then reads no further back than that."""
-        saved_at = self._saved.get(partition)
-        if saved_at is None:
-            # As it was found: what an earlier life left is good enough until the next roll.
-            self._saved[partition] = active_offset
-            is_due = segments > 1 and not self._partitions.has_saved_producers(partition)
-        else:
-            is_due = saved_at != active_offset
-        if is_due:
-            self._saved[partition] = active_offset
-            self._partitions.save_producers(partition)
-
     async def one_round(self) -> None:
-        partitions = self._partitions.all()
-        self._saved = {
-            partition: offset for partition, offset in self._saved.items() if partition.is_open
-        }
-        for number, partition in enumerate(partitions):
+        for number, partition in enumerate(self._partitions.all()):
             if number % _PARTITIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)
+            if not partition.is_open:
+                continue
             try:
                 self._tidy(partition)
             except StorageError as error:
                 logger.error("%s could not be tidied: %s", partition.name, error)
+            except Exception:
+                # A bug of ours must not end the tidying of all the others.
+                logger.exception("%s could not be tidied", partition.name)
 
     def _tidy(self, partition: Partition) -> None:
         replica = partition.replica
@@ -81,20 +67,28 @@ class Housekeeping:
         now_ms = self._clock.now_ms()
         partition.producers.expire(now_ms)
         log.drop_idle_files()
-        if replica.failure is not None or not partition.is_open:
+        if replica.failure is not None:
             return
         if log.is_roll_due(now_ms):
             replica.roll()
-        segments = log.segments()
-        self._save_producers(partition, segments[-1].first_offset, len(segments))
+        delete_offset = self._delete_offset(partition, now_ms)
+        may_delete = partition.producers_saved_offset >= delete_offset > log.start_offset
+        must_save = delete_offset > log.start_offset and not may_delete
+        if must_save or partition.rolls_saved != log.rolls:
+            # Once for each segment that is sealed, and before anything is deleted: what retention
+            # takes away must not be all that is known of a producer.
+            self._partitions.save_producers(partition)
+        if may_delete:
+            for job in log.delete_before(delete_offset):
+                self._flusher.submit(job, lambda: None)
+
+    def _delete_offset(self, partition: Partition, now_ms: int) -> int:
+        """What lies before it may go, as far as it is in sealed segments."""
         if partition.name.topic == OFFSETS_TOPIC:
-            delete_offset = self._group_offsets.checkpoint_offset
-        else:
-            delete_offset = retention.choose(
-                segments,
-                now_ms=now_ms,
-                retention_ms=partition.config.retention_ms,
-                retention_bytes=partition.config.retention_bytes,
-            )
-        for job in log.delete_before(delete_offset):
-            self._flusher.submit(job, lambda: None)
+            return self._group_offsets.checkpoint_offset
+        return retention.choose(
+            partition.replica.log.segments(),
+            now_ms=now_ms,
+            retention_ms=partition.config.retention_ms,
+            retention_bytes=partition.config.retention_bytes,
+        )

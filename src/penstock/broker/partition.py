@@ -17,7 +17,7 @@ from penstock.model.errors import (
     PenstockError,
     StorageError,
 )
-from penstock.model.ids import TopicPartition
+from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.records.header import (
@@ -53,17 +53,24 @@ class Partition:
     def __init__(
         self,
         name: TopicPartition,
+        topic_id: TopicId,
         config: TopicConfig,
         replica: Replica,
         producers: ProducerState,
         clock: Clock,
     ) -> None:
         self.name = name
+        self.topic_id = topic_id
         self.config = config
         self.replica = replica
         self.producers = producers
         # False from when its closing or deletion has begun: then it must be looked for again.
         self.is_open = True
+        # What came before it in the log is no longer needed to know the producers; and how often
+        # the log had rolled when that was so. What was found at start is good enough until then.
+        self.producers_saved_offset = -1
+        self.rolls_saved = replica.log.rolls
+        self.is_saving_producers = False
         self._clock = clock
         # What this turn recorded of producers, to be taken back if the write fails.
         self._recorded: list[tuple[int, ProducerEntry | None]] = []
@@ -71,35 +78,29 @@ class Partition:
         self._waiting: dict[object, Callable[[], None]] = {}
         replica.listener = self
 
-    def append(self, payload: memoryview, append: Append) -> None:
-        """Check and propose the batches of a produce request. Raises if one of them cannot be
-        accepted, and then does not call `append.finished`."""
-        batches = check_produced(payload)
+    def append(self, batch: memoryview, append: Append) -> None:
+        """Check and propose what a producer sent. Raises if it cannot be accepted, and then does
+        not call `append.finished`."""
+        header = check_produced(batch)
         config = self.config
-        for header, _ in batches:
-            if header.length > config.batch_bytes_max or header.attributes & TRANSACTIONAL_FLAG:
-                raise self._refusal(header)
+        if header.length > config.batch_bytes_max or header.attributes & TRANSACTIONAL_FLAG:
+            raise self._refusal(header)
         if config.timestamp_type == "append":
-            append.append_time_ms = now_ms = self._clock.now_ms()
-            for _, batch in batches:
-                stamp_append_time(batch, now_ms)
-            batches = [(read_header(batch), batch) for _, batch in batches]
-        header, batch = batches[-1]
-        if len(batches) > 1:
-            append.base_offset = self._propose_all_but_last(batches)
-        original = self.producers.check(header) if header.producer_id >= 0 else None
-        if original is not None:
+            append.append_time_ms = self._clock.now_ms()
+            stamp_append_time(batch, append.append_time_ms)
+            header = read_header(batch)
+        if header.producer_id < 0:
+            append.base_offset = self.replica.propose(header, batch, append.finished)
+            return
+        original = self.producers.check(header)
+        if original is None:
+            append.base_offset = self.replica.propose(header, batch, append.finished)
+            self._record(header, append.base_offset)
+        else:
+            append.base_offset = original
             append.duplicate = True
-            if len(batches) == 1:
-                append.base_offset = original
             end_offset = original + header.last_offset_delta + 1
             self.replica.when_committed(end_offset, append.finished)
-            return
-        base_offset = self.replica.propose(header, batch, append.finished)
-        if header.producer_id >= 0:
-            self._record(header, base_offset)
-        if len(batches) == 1:
-            append.base_offset = base_offset
 
     def read(self, offset: int, max_bytes: int) -> FileSlice:
         """Whole batches from the one that holds `offset`, up to the high watermark."""
@@ -141,18 +142,6 @@ class Partition:
                 "or raise its batch_bytes_max."
             )
         return InvalidBatch("Transactional batches are not accepted yet.")
-
-    def _propose_all_but_last(self, batches: list[tuple[BatchHeader, memoryview]]) -> int:
-        """The base offset of the first. The last one's end tells when all are committed."""
-        base_offsets = []
-        for header, batch in batches[:-1]:
-            base_offset = self.producers.check(header) if header.producer_id >= 0 else None
-            if base_offset is None:
-                base_offset = self.replica.propose(header, batch, None)
-                if header.producer_id >= 0:
-                    self._record(header, base_offset)
-            base_offsets.append(base_offset)
-        return base_offsets[0]
 
     def _record(self, header: BatchHeader, base_offset: int) -> None:
         previous = self.producers.record(header, base_offset, self._clock.now_ms())

@@ -7,6 +7,7 @@ are served all the same.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import struct
 import uuid
@@ -18,24 +19,27 @@ from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import (
     CorruptLog,
     InvalidTopic,
+    PenstockError,
     StorageError,
     StorageFailed,
     UnknownTopic,
 )
-from penstock.model.ids import Term, TopicPartition, check_topic_name
+from penstock.model.ids import Term, TopicId, TopicPartition, check_topic_name
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
+from penstock.registry.image import TopicImage
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.replica import Replica
 from penstock.storage.files import Directory, typed
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.journal import read_journal, remove_journal, write_journal
 from penstock.storage.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
 
 _PRODUCERS_JOURNAL: Final = "producers.journal"
-_SNAPSHOT_OFFSET: Final = struct.Struct(">q")
+# Of which topic, and up to which offset.
+_SNAPSHOT: Final = struct.Struct(">32sq")
 
 
 class Partitions:
@@ -55,43 +59,70 @@ class Partitions:
         self._open: dict[tuple[str, int], Partition] = {}
         self._offline: dict[tuple[str, int], StorageError] = {}
         self._clean_ends: CleanEnds = {}
+        self._was_clean = False
         self.is_closing = False
 
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""
-        self._clean_ends = take_clean_ends(self._data)
+        clean_ends = take_clean_ends(self._data)
+        self._was_clean = clean_ends is not None
+        self._clean_ends = clean_ends or {}
         self.empty_trash()
 
     def find(self, topic: str, partition: int) -> Partition:
         """The partition, or why it cannot be used."""
         found = self._open.get((topic, partition))
-        if found is None:
+        if found is None or not found.is_open:
             raise self._why_not(topic, partition)
         return found
 
     def all(self) -> list[Partition]:
         return list(self._open.values())
 
-    def open(self, name: TopicPartition, term: Term, config: TopicConfig) -> None:
-        """Open the log, made anew if there is none. An error puts the partition offline."""
+    def open_found(self, topic: TopicImage, config: TopicConfig) -> None:
+        """At start: open the topic's partitions as they are found."""
         try:
-            self._open[name] = self._open_partition(name, term, config)
+            # After a crash nobody knows whether the names that are there are on the disk.
+            self._make_folders(topic.name, len(topic.partitions), flush=not self._was_clean)
         except StorageError as error:
-            logger.error("%s is offline: %s", name, error)
-            self._offline[name] = error
+            logger.error("Topic %s is offline: %s", topic.name, error)
+            for number in range(len(topic.partitions)):
+                self._offline[topic.name, number] = error
+            return
+        for number, placement in enumerate(topic.partitions):
+            name = TopicPartition(topic.name, number)
+            try:
+                self._open[name] = self._open_partition(name, topic.id, placement.term, config)
+            except StorageError as error:
+                logger.error("%s is offline: %s", name, error)
+                self._offline[name] = error
 
-    def make_folders(self, topic: str, count: int) -> None:
+    async def open_new(
+        self, topic: TopicImage, numbers: range, term: Term, config: TopicConfig
+    ) -> None:
+        """Make and open partitions that the topic did not have; all of them, or none."""
+        await asyncio.to_thread(self._make_folders, topic.name, numbers.stop, flush=True)
+        names = [TopicPartition(topic.name, number) for number in numbers]
+        try:
+            for name in names:
+                self._open[name] = self._open_partition(name, topic.id, term, config)
+        except StorageError:
+            for name in names:
+                self._discard(name)
+            raise
+
+    def _make_folders(self, topic: str, count: int, *, flush: bool) -> None:
         """The folders of a topic's partitions, where they are missing. It flushes, so it is for a
         thread unless they are there already."""
         try:
-            is_new = not self._topics.exists(topic)
+            flush = flush or not self._topics.exists(topic)
             folder = self._topics.subdirectory(topic)
-            missing = [str(number) for number in range(count) if not folder.exists(str(number))]
-            for name in missing:
-                folder.subdirectory(name)
-            if missing:
+            for name in map(str, range(count)):
+                if not folder.exists(name):
+                    folder.subdirectory(name)
+                    flush = True
+            if flush:
                 folder.flush()
-            if is_new:
                 self._topics.flush()
         except OSError as error:
             raise typed(error, f"making the folders of topic {topic}") from error
@@ -100,20 +131,27 @@ class Partitions:
         """Let the topic's partitions here follow its new settings."""
         for partition in self._of_topic(topic):
             partition.config = config
-            partition.replica.durability = config.durability
             partition.replica.log.config = _log_config(config)
+            partition.replica.set_durability(config.durability)
 
     async def delete(self, topic: str) -> None:
-        """Close the topic's partitions and move its folder to the trash."""
-        for partition in self._of_topic(topic):
-            del self._open[partition.name]
+        """Close the topic's partitions and move its folder to the trash. May be repeated."""
+        partitions = self._of_topic(topic)
+        for partition in partitions:
             partition.is_open = False
             partition.wake_all()
+        for partition in partitions:
             await _idle(partition)
-            partition.replica.close()
+            self._discard(partition.name)
         for name in [name for name in self._offline if name[0] == topic]:
             del self._offline[name]
         await asyncio.to_thread(self._move_to_trash, topic)
+
+    def _discard(self, name: TopicPartition) -> None:
+        partition = self._open.pop(name, None)
+        if partition is not None:
+            partition.is_open = False
+            partition.replica.discard()
 
     def _move_to_trash(self, topic: str) -> None:
         try:
@@ -128,7 +166,8 @@ class Partitions:
         """Give back the room of deleted topics. Large files take a while: for a thread."""
         try:
             for name in self._trash.names():
-                self._trash.remove_tree(name)
+                with contextlib.suppress(FileNotFoundError):  # another deletion was faster
+                    self._trash.remove_tree(name)
         except OSError as error:
             logger.warning("The trash is not empty yet: %s", error)
 
@@ -141,8 +180,12 @@ class Partitions:
             except InvalidTopic:
                 logger.warning("The folder %r among the topics is left alone: no topic", topic)
                 continue
-            folder = self._topics.subdirectory(topic, create=False)
-            numbers = [int(name) for name in folder.names() if name.isdecimal()]
+            try:
+                names = self._topics.subdirectory(topic, create=False).names()
+            except OSError as error:
+                logger.warning("%r among the topics is left alone: %s", topic, error)
+                continue
+            numbers = [int(name) for name in names if name.isdecimal()]
             if numbers:
                 found[topic] = max(numbers) + 1
         return found
@@ -172,33 +215,43 @@ class Partitions:
         except StorageError as error:
             logger.error("No mark of the orderly stop is left, so the next start reads: %s", error)
 
-    def has_saved_producers(self, partition: Partition) -> bool:
-        try:
-            return self._folder(partition.name).exists(_PRODUCERS_JOURNAL)
-        except OSError as error:
-            raise typed(error, f"looking at {partition.name}") from error
-
     def save_producers(self, partition: Partition) -> None:
-        """Write who produces to the partition, so that recovery reads only what came after. Waits
-        for nothing: the snapshot holds only what is committed by the time it is written."""
+        """Write who produces to the partition, so that recovery reads only what came after, and
+        retention may delete what came before. The snapshot is written once all it says is
+        committed; `partition.producers_saved_offset` tells how far one was tried."""
+        if partition.is_saving_producers:
+            return
+        partition.is_saving_producers = True
         end_offset = partition.replica.log.next_offset
-        snapshot = _SNAPSHOT_OFFSET.pack(end_offset) + partition.producers.encode()
-        folder = self._folder(partition.name)
+        rolls = partition.replica.log.rolls
+        header = _SNAPSHOT.pack(partition.topic_id.encode(), end_offset)
+        job = _WriteSnapshot(
+            partition, self._folder(partition.name), header + partition.producers.encode()
+        )
 
-        def write(error: Exception | None) -> None:
+        def tried() -> None:
+            partition.is_saving_producers = False
+            partition.producers_saved_offset = end_offset
+            partition.rolls_saved = rolls
+
+        def write(error: PenstockError | None) -> None:
             if error is None:
-                self._flusher.submit(_WriteJournal(folder, snapshot), lambda: None)
+                self._flusher.submit(job, tried)
+            else:
+                partition.is_saving_producers = False
 
         partition.replica.when_committed(end_offset, write)
 
-    def _open_partition(self, name: TopicPartition, term: Term, config: TopicConfig) -> Partition:
+    def _open_partition(
+        self, name: TopicPartition, topic_id: TopicId, term: Term, config: TopicConfig
+    ) -> Partition:
         folder = self._folder(name)
         clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
         log = Log.open(folder, _log_config(config), clean_end=clean_end)
         if clean_end is not None and clean_end.next_offset == log.next_offset:
             producers = ProducerState.decode(clean_producers)
         else:
-            producers = _recover_producers(folder, log, self._clock.now_ms())
+            producers = _recover_producers(folder, topic_id, log, self._clock.now_ms())
         replica = Replica(
             str(name),
             log,
@@ -208,7 +261,7 @@ class Partitions:
             flusher=self._flusher,
             clock=self._clock,
         )
-        return Partition(name, config, replica, producers, self._clock)
+        return Partition(name, topic_id, config, replica, producers, self._clock)
 
     def _folder(self, name: TopicPartition) -> Directory:
         topic = self._topics.subdirectory(name.topic, create=False)
@@ -227,14 +280,17 @@ class Partitions:
         )
 
 
-class _WriteJournal:
+class _WriteSnapshot:
     """A producer snapshot on its way to disk, on a flusher's thread."""
 
-    def __init__(self, folder: Directory, snapshot: bytes) -> None:
+    def __init__(self, partition: Partition, folder: Directory, snapshot: bytes) -> None:
+        self._partition = partition
         self._folder = folder
         self._snapshot = snapshot
 
     def run(self) -> None:
+        if not self._partition.is_open:
+            return
         try:
             write_journal(self._folder, _PRODUCERS_JOURNAL, self._snapshot)
         except StorageError as error:
@@ -256,17 +312,23 @@ def _log_config(config: TopicConfig) -> LogConfig:
     )
 
 
-def _recover_producers(folder: Directory, log: Log, now_ms: int) -> ProducerState:
+def _recover_producers(
+    folder: Directory, topic_id: TopicId, log: Log, now_ms: int
+) -> ProducerState:
     """Who produced to the log: from the snapshot and the batches after it, or from all batches."""
     producers, offset = ProducerState(), log.start_offset
     try:
         snapshot = read_journal(folder, _PRODUCERS_JOURNAL)
-        if snapshot is not None and len(snapshot) >= _SNAPSHOT_OFFSET.size:
-            (snapshot_offset,) = _SNAPSHOT_OFFSET.unpack_from(snapshot)
-            if snapshot_offset <= log.next_offset:
-                producers = ProducerState.decode(snapshot[_SNAPSHOT_OFFSET.size :])
+        if snapshot is not None and len(snapshot) >= _SNAPSHOT.size:
+            snapshot_topic, snapshot_offset = _SNAPSHOT.unpack_from(snapshot)
+            if snapshot_topic.decode() != topic_id or snapshot_offset > log.next_offset:
+                # Of a topic that had this name before, or of an end that the log has lost since:
+                # it must not be believed when the log has grown that far again.
+                remove_journal(folder, _PRODUCERS_JOURNAL)
+            else:
+                producers = ProducerState.decode(snapshot[_SNAPSHOT.size :])
                 offset = max(offset, snapshot_offset)
-    except CorruptLog as error:
+    except (CorruptLog, UnicodeDecodeError) as error:
         logger.warning("A producer snapshot is unusable, so the whole log is read: %s", error)
     for header in log.headers(offset):
         if header.producer_id >= 0:

@@ -56,6 +56,11 @@ class Session:
         self.produce_targets: dict[bytes, tuple[Partition, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}
 
+    @property
+    def waiting_count(self) -> int:
+        """What waits on this connection."""
+        return len(self._on_close)
+
     def on_close(self, waiter: object, then: Callable[[], None]) -> None:
         """Call `then` when the connection goes before `forget(waiter)`."""
         self._on_close[waiter] = then

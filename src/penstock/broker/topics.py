@@ -22,7 +22,8 @@ from penstock.model.errors import (
     TopicExists,
     UnknownTopic,
 )
-from penstock.model.ids import TopicPartition, check_topic_name, is_internal
+from penstock.model.ids import check_topic_name, is_internal
+from penstock.model.limits import TOPICS_MAX
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
 from penstock.registry.image import TopicImage
@@ -47,16 +48,14 @@ class Topics:
         know (it was lost, or the folder came from elsewhere)."""
         for topic in list(self._registry.image.topics.values()):
             if topic.deleting:
-                await self._partitions.delete(topic.name)
-                await self._registry.finish_deletion(topic.name)
+                await self._remove(topic.name)
         known = self._registry.image.topics
         for name, count in self._partitions.folders().items():
             if name not in known:
                 logger.warning("The folder of topic %s is not in the registry: taken in", name)
                 await self._registry.create_topic(name, count, {})
         for topic in self._registry.image.topics.values():
-            self._partitions.make_folders(topic.name, len(topic.partitions))
-            self._open(topic, range(len(topic.partitions)))
+            self._partitions.open_found(topic, self.effective_config(topic))
 
     async def create(
         self, name: str, partitions: int, settings: Mapping[str, str], *, internal: bool = False
@@ -70,12 +69,13 @@ class Topics:
         kept = {canonical_name(key): value for key, value in settings.items()}
         with_settings(self._config.topic_defaults, kept)
         async with self._changing:
+            self._check_room()
             topic = await self._registry.create_topic(name, count, kept)
             try:
-                await asyncio.to_thread(self._partitions.make_folders, name, count)
-                self._open(topic, range(count))
-                for number in range(count):
-                    self._partitions.find(name, number)
+                term = topic.partitions[0].term
+                await self._partitions.open_new(
+                    topic, range(count), term, self.effective_config(topic)
+                )
             except StorageError:
                 await self._remove(name)
                 raise
@@ -86,7 +86,7 @@ class Topics:
         if not self._config.auto_create_topics:
             return
         for name in names:
-            if name not in self._registry.image.topics:
+            if name not in self._registry.image.topics and not self._partitions.is_closing:
                 try:
                     await self.create(name, 0, {})
                 except TopicExists:
@@ -95,6 +95,8 @@ class Topics:
     async def delete(self, name: str) -> None:
         self._check_public(name)
         async with self._changing:
+            if name not in self._registry.image.topics:
+                raise UnknownTopic(f"There is no topic {name!r} to delete.")
             await self._remove(name)
         await asyncio.to_thread(self._partitions.empty_trash)
 
@@ -114,14 +116,17 @@ class Topics:
         self._check_public(name)
         self._check_count(name, total)
         async with self._changing:
-            have = len(self._registry.image.topic(name).partitions)
+            topic = self._registry.image.topic(name)
+            have = len(topic.partitions)
             if total <= have:
                 raise InvalidRequest(
                     f"{name!r} has {have} partitions: it cannot have {total}, only more."
                 )
-            topic = await self._registry.add_partitions(name, total)
-            await asyncio.to_thread(self._partitions.make_folders, name, total)
-            self._open(topic, range(have, total))
+            # Before the registry knows of them: if they cannot be made, nothing has changed.
+            term = topic.partitions[0].term
+            config = self.effective_config(topic)
+            await self._partitions.open_new(topic, range(have, total), term, config)
+            await self._registry.add_partitions(name, total)
 
     def find(self, name: str) -> TopicImage:
         """The topic, or an error that says how to get it."""
@@ -135,15 +140,17 @@ class Topics:
             ) from None
 
     async def _remove(self, name: str) -> None:
-        await self._registry.begin_deletion(name)
+        """Delete, or finish a deletion that had begun."""
+        if not self._registry.image.topics[name].deleting:
+            await self._registry.begin_deletion(name)
         await self._partitions.delete(name)
         await self._registry.finish_deletion(name)
 
-    def _open(self, topic: TopicImage, numbers: range) -> None:
-        config = self.effective_config(topic)
-        for number in numbers:
-            term = topic.partitions[number].term
-            self._partitions.open(TopicPartition(topic.name, number), term, config)
+    def _check_room(self) -> None:
+        if len(self._registry.image.topics) >= TOPICS_MAX:
+            raise TooManyPartitions(
+                f"There are {TOPICS_MAX} topics, which is the limit: delete some."
+            )
 
     def _check_count(self, name: str, count: int) -> None:
         most = self._config.partitions_per_topic_max

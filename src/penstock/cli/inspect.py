@@ -19,6 +19,7 @@ from penstock.cli.output import FAILED, note, say, show_json, show_table
 from penstock.cli.quantities import moment_text, size_text
 from penstock.cli.runtime import Json
 from penstock.model.errors import InvalidRequest
+from penstock.model.limits import DECOMPRESSED_BYTES_MAX
 
 if TYPE_CHECKING:
     from penstock.records import Message
@@ -140,7 +141,7 @@ def _messages(path: Path, finding: Finding) -> Iterator[Message]:
     for position, header in walk(file, 0, end, None, SCAN_CHUNK_BYTES):
         batch = memoryview(file.read_at(position, header.length))
         check_batch(batch)
-        yield from decode_batch(header, batch)
+        yield from decode_batch(header, batch, DECOMPRESSED_BYTES_MAX)
     file.close()
 
 

@@ -7,7 +7,7 @@ order; `checkpoint` writes records that lead to the same state, so that older on
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,8 @@ class CommittedOffset:
     """The next offset a group will read in one partition, with the consumer's own note."""
 
     topic: str
+    topic_id: str
+    """A topic that was deleted and made again is another topic, where nobody has read yet."""
     partition: int
     offset: int
     metadata: str = ""
@@ -35,6 +37,8 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+        self.count = 0
+        """Offsets of all groups together."""
 
     def groups(self) -> list[str]:
         return sorted(self._groups)
@@ -49,9 +53,27 @@ class GroupOffsets:
         where = json.loads(key)
         what = json.loads(value)
         topic, partition = where["topic"], where["partition"]
-        self._groups.setdefault(where["group"], {})[topic, partition] = CommittedOffset(
-            topic=topic, partition=partition, offset=what["offset"], metadata=what["metadata"]
+        committed = self._groups.setdefault(where["group"], {})
+        self.count += (topic, partition) not in committed
+        committed[topic, partition] = CommittedOffset(
+            topic=topic,
+            topic_id=what["topic_id"],
+            partition=partition,
+            offset=what["offset"],
+            metadata=what["metadata"],
         )
+
+    def forget(self, is_gone: Callable[[CommittedOffset], bool]) -> None:
+        """Drop offsets of topics that are no more; a checkpoint then leaves them out."""
+        for group in list(self._groups):
+            kept = {
+                key: offset for key, offset in self._groups[group].items() if not is_gone(offset)
+            }
+            self.count -= len(self._groups[group]) - len(kept)
+            if kept:
+                self._groups[group] = kept
+            else:
+                del self._groups[group]
 
     def checkpoint(self) -> Iterator[Record]:
         """Records that lead to this state from nothing."""
@@ -59,14 +81,15 @@ class GroupOffsets:
             for offset in committed.values():
                 yield encode_commit(group, offset)
 
-    def count(self) -> int:
-        return sum(map(len, self._groups.values()))
-
 
 def encode_commit(group: str, committed: CommittedOffset) -> Record:
     """The record that says so. JSON, so that a person can read the internal topic."""
     key = {"group": group, "topic": committed.topic, "partition": committed.partition}
-    value = {"offset": committed.offset, "metadata": committed.metadata}
+    value = {
+        "offset": committed.offset,
+        "metadata": committed.metadata,
+        "topic_id": committed.topic_id,
+    }
     return json.dumps(key).encode(), json.dumps(value).encode()
 
 

@@ -22,6 +22,14 @@ OFFSET_METADATA_BYTES_MAX: Final = 4 * KIB
 
 # R-CORE-4: the eleventh partition is refused unless the operator raises the limit.
 PARTITIONS_PER_TOPIC_MAX_DEFAULT: Final = 10
+# Every broker keeps all topics in memory, and the registry writes all of them at each change.
+TOPICS_MAX: Final = 10_000
+# Names, or offsets, in one call: so that no call holds up the others for long.
+NAMES_PER_CALL_MAX: Final = 10_000
+# Offsets of all groups together: they are in memory, about 500 bytes each.
+GROUP_OFFSETS_MAX: Final = 1_000_000
+# What a client may call itself.
+CLIENT_NAME_LENGTH_MAX: Final = 255
 # What an operator may raise it to: each partition costs a descriptor and about 10 kB of memory.
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 
@@ -60,10 +68,14 @@ PRODUCERS_PER_PARTITION_MAX: Final = 10_000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.
 PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 
-# Envelopes of produce calls whose meaning a connection remembers: a producer's partitions.
+# Envelopes of produce calls whose meaning a connection remembers: a producer's partitions, and
+# no envelope that somebody padded.
 PRODUCE_TARGETS_MAX: Final = 1_000
+PRODUCE_TARGET_BYTES_MAX: Final = 512
 
 # --- fetches -----------------------------------------------------------------------------------
 
+# Fetches that one connection may have waiting, one a partition; further ones are answered at once.
+FETCHES_WAITING_MAX: Final = 1_000
 # The longest a fetch may wait for data: a client asks again, so nothing is gained beyond it.
 FETCH_WAIT_MS_MAX: Final = 5 * 60 * 1000

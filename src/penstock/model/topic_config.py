@@ -57,10 +57,12 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "retention_ms": (-1, 2**63 - 1),
     "retention_bytes": (-1, 2**63 - 1),
     # A position in a segment is 32 bits wide in the index.
-    "segment_bytes": (1 * limits.KIB, 2 * limits.GIB - 1),
+    # And a small one is a file for every few batches: as many as a process may have open.
+    "segment_bytes": (64 * limits.KIB, 2 * limits.GIB - 1),
     "segment_ms": (1000, 2**63 - 1),
     "batch_bytes_max": (100, limits.BATCH_BYTES_MAX),
-    "index_interval_bytes": (64, 1 * limits.GIB),
+    # As far as a fetch may have to look through the log.
+    "index_interval_bytes": (64, 1 * limits.MIB),
 }
 NAMES: Final = tuple(field.name for field in fields(TopicConfig))
 

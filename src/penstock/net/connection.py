@@ -341,16 +341,12 @@ class Connection:
             self._flush_later()
 
     def send_slice(self, head: bytes, file_slice: FileSlice) -> None:
-        """Queue a head and, after it, a part of a file."""
-        if self._paused & _CLOSED:
-            return
-        try:
-            self.outbox.add(head)
-            self.outbox.add_slice(file_slice)
-        except (OSError, StorageFailed) as error:
-            self._on_broken(error)
-            return
-        self._flush_later()
+        """Queue a head and, after it, a part of a file. If that cannot be read now, raises what
+        its `read` raises, and nothing is queued; if it cannot be sent later, the connection ends,
+        because the head has promised it."""
+        if not self._paused & _CLOSED:
+            self.outbox.add_slice(head, file_slice)
+            self._flush_later()
 
     async def drain(self) -> None:
         """Wait until the write queue has room, for those who send without being asked."""

@@ -22,6 +22,8 @@ Buffer = bytes | bytearray | memoryview
 JOIN_BYTES_MAX: Final = 16 * KIB
 # A slice up to this size is read and leaves with its neighbours; a larger one by sendfile.
 READ_SLICE_BYTES_MAX: Final = 64 * KIB
+# What may be queued before slices are no longer read ahead of their turn.
+READ_AHEAD_BYTES_MAX: Final = 1 * MIB
 # What a queued slice counts for: its objects and the descriptor it holds, not its length.
 SLICE_COST_BYTES: Final = 4 * KIB
 # One turn sends at most about this much, so that one fast reader does not starve the others.
@@ -93,14 +95,20 @@ class Outbox:
         self._items.append(view)
         self.queued_bytes += len(view)
 
-    def add_slice(self, file_slice: FileSlice) -> None:
-        """Queue a slice. A small one, or one without a descriptor, is read now."""
-        if file_slice.length <= READ_SLICE_BYTES_MAX or file_slice.fileno() < 0:
+    def add_slice(self, head: bytes, file_slice: FileSlice) -> None:
+        """Queue a head and a slice. A small slice, or one without a descriptor, is read now, and
+        what fails then is raised before anything is queued; but where much is queued already it
+        stays a slice, or a peer that does not read could fill the memory with them."""
+        has_room = self.queued_bytes < READ_AHEAD_BYTES_MAX
+        is_small = file_slice.length <= (READ_SLICE_BYTES_MAX if has_room else 0)
+        if is_small or file_slice.fileno() < 0:
             data = file_slice.read()
             if len(data) != file_slice.length:
                 raise _truncated(file_slice, len(data))
+            self.add(head)
             self.add(data)
         else:
+            self.add(head)
             self._items.append(_Sending(file_slice))
             self.queued_bytes += SLICE_COST_BYTES
 

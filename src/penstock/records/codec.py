@@ -301,10 +301,10 @@ def decode_messages(
     return messages
 
 
-def decode_batch(header: BatchHeader, batch: memoryview) -> list[Message]:
+def decode_batch(header: BatchHeader, batch: memoryview, bytes_max: int) -> list[Message]:
     """The records of one checked batch, control or not, as messages of no topic: to inspect it."""
     messages: list[Message] = []
-    cursor = _open(header, batch, DECOMPRESSED_BYTES_MAX)
+    cursor = _open(header, batch, bytes_max)
     _take_messages(cursor, messages, "", -1, 0, None)
     return messages
 

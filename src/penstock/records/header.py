@@ -43,6 +43,9 @@ CODEC_MAX: Final = 4
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+NO_TIMESTAMP_MS: Final = -1
+# Far beyond any date, and far enough from the largest number that adding a delta is safe.
+TIMESTAMP_MS_MAX: Final = 2**62 - 1
 NO_TERM: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -183,24 +186,20 @@ def check_batch(view: memoryview, position: int = 0) -> BatchHeader:
     return header
 
 
-def check_produced(payload: memoryview) -> list[tuple[BatchHeader, memoryview]]:
-    """The batches of a payload that a producer sent, each fit to be appended.
+def check_produced(payload: memoryview) -> BatchHeader:
+    """The header of the one batch that a producer sent, fit to be appended.
 
     Stricter than `check_batch`: compaction may leave a batch with fewer records than offsets, a
-    producer may not send one.
+    producer may not send one. One batch and no more, as Kafka has it since format 2: so a call
+    succeeds or fails as a whole.
     """
     header = check_batch(payload)
+    if header.length != len(payload):
+        raise InvalidBatch(
+            f"{len(payload) - header.length} bytes follow the record batch: send one batch a call."
+        )
     _check_data(header)
-    if header.length == len(payload):
-        return [(header, payload)]
-    batches = [(header, payload[: header.length])]
-    position = header.length
-    while position < len(payload):
-        header = check_batch(payload, position)
-        _check_data(header)
-        batches.append((header, payload[position : position + header.length]))
-        position += header.length
-    return batches
+    return header
 
 
 def stamp(view: memoryview, base_offset: int, term: int) -> None:
@@ -268,6 +267,14 @@ def _check_data(header: BatchHeader) -> None:
         raise InvalidBatch(
             f"The record batch says {record_count} records, which cannot fit in "
             f"{header.length} bytes."
+        )
+    if not (
+        NO_TIMESTAMP_MS <= header.base_timestamp_ms <= TIMESTAMP_MS_MAX
+        and NO_TIMESTAMP_MS <= header.max_timestamp_ms <= TIMESTAMP_MS_MAX
+    ):
+        raise InvalidBatch(
+            f"The record batch has base timestamp {header.base_timestamp_ms} and max timestamp "
+            f"{header.max_timestamp_ms}: milliseconds since 1970 are from -1 to {TIMESTAMP_MS_MAX}."
         )
     if header.producer_id == NO_PRODUCER_ID:
         if attributes & TRANSACTIONAL_FLAG:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.model.limits import DECOMPRESSED_BYTES_MAX
 from penstock.records import Headers, decode_batch
 from penstock.records.header import BatchHeader, Buffer, check_batch
 
@@ -37,7 +38,7 @@ class BatchView:
             Record(
                 message.offset, message.timestamp_ms, message.key, message.value, message.headers
             )
-            for message in decode_batch(self.header, self.view)
+            for message in decode_batch(self.header, self.view, DECOMPRESSED_BYTES_MAX)
         ]
 
 

@@ -7,13 +7,14 @@ replaced only after the journal that holds it is durable, so what was answered s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.model.errors import CorruptLog, TopicExists
+from penstock.model.errors import CorruptLog, StorageError, TopicExists
 from penstock.model.ids import BrokerId, Term, TopicId
 from penstock.registry.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from penstock.storage.files import Directory
@@ -33,9 +34,9 @@ class EmbeddedRegistry:
         self._changing = asyncio.Lock()
         self._next_producer_id = 0
         self._image = ClusterImage(cluster_id=cluster_id, brokers={}, topics={})
-        data = read_journal(directory, _JOURNAL)
-        if data is not None:
-            self._load(data)
+        self._written = read_journal(directory, _JOURNAL)
+        if self._written is not None:
+            self._load(self._written)
 
     @property
     def image(self) -> ClusterImage:
@@ -113,9 +114,21 @@ class EmbeddedRegistry:
             }
         ).encode()
         # Off the loop, because it flushes; under the lock, so that journals keep their order.
-        await asyncio.to_thread(write_journal, self._directory, _JOURNAL, payload)
+        await asyncio.to_thread(self._replace_journal, payload)
         self._next_producer_id = next_producer_id
         self._image = replace(self._image, topics=topics)
+
+    def _replace_journal(self, payload: bytes) -> None:
+        try:
+            write_journal(self._directory, _JOURNAL, payload)
+        except StorageError:
+            # It may have been replaced all the same, and what was refused would be true after a
+            # restart: put back what still holds.
+            if self._written is not None:
+                with contextlib.suppress(StorageError):
+                    write_journal(self._directory, _JOURNAL, self._written)
+            raise
+        self._written = payload
 
     def _load(self, data: bytes) -> None:
         try:

@@ -110,14 +110,28 @@ class Replica:
         except StorageError as error:
             self._undo(error)
             return
+        except Exception as error:
+            # A bug of ours: whoever waits must hear of it, and nobody knows what is in the file.
+            logger.exception("Writing to %s failed in a way nobody foresaw", self.name)
+            self._fail(StorageFailed(f"The broker failed to write: {error!r}."))
+            return
         if self.listener is not None:
             self.listener.on_written(None)
         if self.durability == "os":
             self._advance(self.log.written_offset)
         self._flush()
 
+    def set_durability(self, durability: Durability) -> None:
+        """Let it hold from now on, also for what waits: less may be enough for that now."""
+        self.durability = durability
+        if durability == "os":
+            self._advance(self.log.written_offset)
+        self._flush()
+
     def roll(self) -> None:
-        """Seal the active segment, so that retention can take it."""
+        """Begin a new segment, so that retention can take the old one."""
+        if self._dirty:
+            self.write_proposed()
         self.log.roll()
         self._flush()
 
@@ -127,6 +141,11 @@ class Replica:
             then()
         else:
             self._on_idle.append(then)
+
+    def discard(self) -> None:
+        """Let the files go as they are: the partition is deleted."""
+        assert self._flushing is None, "discarded while a flush was running"
+        self.log.discard()
 
     def close(self) -> CleanEnd | None:
         """Make everything durable and let the files go. None when the log had failed."""
@@ -158,8 +177,7 @@ class Replica:
         except StorageError as error:
             self._fail(error)
         else:
-            if self.durability == "fsync":
-                self._advance(durable_offset)
+            self._advance(durable_offset)
             self._flush()
         if self._flushing is None:
             idle, self._on_idle = self._on_idle, []
@@ -196,6 +214,9 @@ class Replica:
         success could make up for it. What is committed can still be read."""
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
+        # Those who wait are told of the failure, so it must not come back after a restart: the
+        # kernel may still have it in its cache, and would say that it is on the disk.
+        self.log.abandon(self.high_watermark, error.message)
         waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
             done(error)

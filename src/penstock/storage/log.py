@@ -12,6 +12,7 @@ One writer, on one thread. Jobs run elsewhere, at most one `FlushJob` at a time.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from penstock.storage.segment import LOG_SUFFIX, SPAN_MAX, Mark, Segment, Segmen
 from penstock.storage.slice import EMPTY, FileSlice
 
 __all__ = ["CleanEnd", "FlushJob", "Log", "LogConfig", "RemovalJob"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,9 @@ class Log:
         self._failure: str | None = None
         # Segments begun since the log was opened, and those of them whose name is durable.
         self.rolls = 0
-        self._rolls_durable = 0
+        # The name of the file that was found may not be durable either: a killed process leaves
+        # names that the disk does not have yet.
+        self._rolls_durable = -1
         # When the active segment got its first batch; None until somebody asks.
         self._begun_ms: int | None = None
         end = segments[-1].next_offset if segments else 0
@@ -308,9 +313,7 @@ class Log:
                     next_offset=active.next_offset,
                 )
         finally:
-            for segment in self._segments:
-                segment.release()
-            self._failure = self._failure or f"The log {self.name} is closed."
+            self.discard()
         return clean_end
 
     # --- removing ------------------------------------------------------------------------------
@@ -324,7 +327,7 @@ class Log:
             raise _out_of_range(offset, self.start_offset, self.written_offset)
         self._staged = []
         try:
-            segment = self._segment_at(offset)
+            segment = _segment_at(self._segments, self._firsts, offset)
             if offset < segment.next_offset:
                 _, header = next(segment.walk(segment.position_of(offset), None))
                 assert header.base_offset == offset, (header.base_offset, offset)
@@ -344,6 +347,30 @@ class Log:
         self._begun_ms = None
         self.next_offset = self.written_offset = offset
         self._durable_offset = min(self._durable_offset, offset)
+
+    def abandon(self, offset: int, failure: str) -> None:
+        """Write no more, and take out what was written from the offset on, as far as the disk lets
+        us: nobody was told that it is durable, and a restart could take it for that."""
+        self._failure = self._failure or failure
+        self._staged = []
+        offset = max(offset, self._segments[0].first_offset)
+        try:
+            while self._segments[-1].first_offset > offset:
+                for name in self._segments[-1].file_names():
+                    remove_if_there(self._directory, name)
+                del self._segments[-1], self._firsts[-1]
+            segment = self._segments[-1]
+            if offset < segment.next_offset and not segment.sealed:
+                segment.file.truncate(segment.position_of(offset))
+        except (OSError, StorageError) as error:
+            logger.warning("%s could not be cut back to offset %d: %s", self.name, offset, error)
+
+    def discard(self) -> None:
+        """Let go of the files as they are; the log is closed."""
+        self._staged = []
+        for segment in self._segments:
+            segment.release()
+        self._failure = self._failure or f"The log {self.name} is closed."
 
     def delete_before(self, offset: int) -> list[RemovalJob]:
         """Let go of the sealed segments that end before the offset; the jobs unlink the files."""
@@ -380,7 +407,9 @@ class Log:
         if offset == limit_offset:
             return EMPTY
         try:
-            return self._segment_at(offset).read(offset, max_bytes, limit_offset)
+            return _segment_at(self._segments, self._firsts, offset).read(
+                offset, max_bytes, limit_offset
+            )
         except OSError as error:
             raise typed(error, f"reading {self.name}") from error
 
@@ -391,8 +420,8 @@ class Log:
             return 0
         try:
             offset = max(offset, self.start_offset)
-            first = self._segment_at(offset)
-            last = self._segment_at(limit_offset)
+            first = _segment_at(self._segments, self._firsts, offset)
+            last = _segment_at(self._segments, self._firsts, limit_offset)
             size_bytes = last.estimate_position(limit_offset) - first.estimate_position(offset)
             for segment in self._segments[bisect_right(self._firsts, offset) - 1 :]:
                 if segment is last:
@@ -414,7 +443,7 @@ class Log:
         offset = max(from_offset, self.start_offset)
         try:
             while offset < self.written_offset:
-                segment = self._segment_at(offset)
+                segment = _segment_at(self._segments, self._firsts, offset)
                 segment.used = True
                 position = segment.position_of(offset)
                 for _, header in segment.walk(position, None, SCAN_CHUNK_BYTES):
@@ -423,15 +452,17 @@ class Log:
         except OSError as error:
             raise typed(error, f"reading {self.name}") from error
 
-    def _segment_at(self, offset: int) -> Segment:
-        active = self._segments[-1]
-        if offset >= active.first_offset:
-            return active
-        return self._segments[bisect_right(self._firsts, offset) - 1]
-
 
 def _out_of_range(offset: int, start_offset: int, limit_offset: int) -> OffsetOutOfRange:
     return OffsetOutOfRange(
         f"Offset {offset} is out of range: the partition has {start_offset} to {limit_offset}; "
         f"seek to one of them, the beginning or the end."
     )
+
+
+def _segment_at(segments: list[Segment], firsts: list[int], offset: int) -> Segment:
+    """The segment that holds the offset, or would."""
+    active = segments[-1]
+    if offset >= active.first_offset:
+        return active
+    return segments[bisect_right(firsts, offset) - 1]

@@ -20,7 +20,7 @@ async def until_start_offset(client: RawClient, offset: int) -> None:
 
 async def fill(client: RawClient, clock: ManualClock, count: int) -> None:
     for _ in range(count):
-        await client.produce("orders", batch([b"x" * 1000], timestamp_ms=clock.time_ms))
+        await client.produce("orders", batch([b"x" * 16_000], timestamp_ms=clock.time_ms))
         clock.time_ms += 1000
 
 
@@ -29,7 +29,7 @@ async def test_old_segments_go_and_the_rest_stays_readable() -> None:
     clock = ManualClock()
     disk = SimulatedDisk()
     async with running(disk.root, clock=clock, retention_check_ms=1) as (_, client):
-        await client.create("orders", segment_bytes="5000", retention_ms="60000")
+        await client.create("orders", segment_bytes="70000", retention_ms="60000")
         await fill(client, clock, 20)
         assert await start_offset(client) == 0
         clock.time_ms += 45_000
@@ -44,10 +44,10 @@ async def test_a_partition_is_kept_below_its_size() -> None:
     """R-CORE-3: by size, per topic."""
     clock = ManualClock()
     async with running(clock=clock, retention_check_ms=1) as (_, client):
-        await client.create("orders", segment_bytes="5000", retention_bytes="9000")
+        await client.create("orders", segment_bytes="70000", retention_bytes="150000")
         await fill(client, clock, 20)
         async with asyncio.timeout(10):
-            while (await client.describe("orders")).partitions[0].bytes > 9000:
+            while (await client.describe("orders")).partitions[0].bytes > 150_000:
                 await asyncio.sleep(0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from penstock.coordination.group_offsets import (
@@ -14,7 +16,9 @@ from penstock.model.errors import InvalidRequest
 
 
 def committed(offset: int, topic: str = "orders", partition: int = 0) -> CommittedOffset:
-    return CommittedOffset(topic=topic, partition=partition, offset=offset, metadata="note")
+    return CommittedOffset(
+        topic=topic, topic_id="id", partition=partition, offset=offset, metadata="note"
+    )
 
 
 def test_the_last_commit_counts() -> None:
@@ -47,8 +51,19 @@ def test_a_checkpoint_leads_to_the_same_state() -> None:
     again = GroupOffsets()
     for key, value in state.checkpoint():
         again.apply(key, value)
-    assert again.count() == state.count()
+    assert again.count == state.count == 15
     assert all(again.of_group(group) == state.of_group(group) for group in state.groups())
+
+
+def test_offsets_of_topics_that_are_gone_are_forgotten() -> None:
+    state = GroupOffsets()
+    state.apply(*encode_commit("g", committed(1, "a")))
+    state.apply(*encode_commit("g", committed(2, "b")))
+    state.apply(*encode_commit("h", committed(3, "a")))
+    state.forget(lambda offset: offset.topic == "a")
+    assert state.groups() == ["g"]
+    assert state.of_group("g") == [committed(2, "b")]
+    assert state.count == 1
 
 
 @pytest.mark.parametrize(
@@ -57,7 +72,7 @@ def test_a_checkpoint_leads_to_the_same_state() -> None:
         ("", committed(0)),
         ("g" * 256, committed(0)),
         ("g", committed(-1)),
-        ("g", CommittedOffset(topic="t", partition=0, offset=0, metadata="x" * 5000)),
+        ("g", dataclasses.replace(committed(0), metadata="x" * 5000)),
     ],
 )
 def test_nonsense_is_refused(group: str, offset: CommittedOffset) -> None:

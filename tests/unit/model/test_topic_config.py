@@ -10,9 +10,9 @@ from penstock.model.topic_config import NAMES, TopicConfig, canonical_name, with
 
 def test_text_goes_round() -> None:
     config = with_settings(
-        TopicConfig(), {"durability": "os", "retention-ms": "-1", "segment.bytes": "4096"}
+        TopicConfig(), {"durability": "os", "retention-ms": "-1", "segment.bytes": "65536"}
     )
-    assert (config.durability, config.retention_ms, config.segment_bytes) == ("os", -1, 4096)
+    assert (config.durability, config.retention_ms, config.segment_bytes) == ("os", -1, 65536)
     assert with_settings(TopicConfig(), config.as_text()) == config
     assert set(config.as_text()) == set(NAMES)
 
@@ -23,7 +23,7 @@ def test_text_goes_round() -> None:
         ("retention_msec", "1", "Did you mean 'retention_ms'"),
         ("colour", "red", "Known:"),
         ("segment_bytes", "many", "whole number"),
-        ("segment_bytes", "1", "from 1024"),
+        ("segment_bytes", "1", "from 65536"),
         ("durability", "never", "fsync or os"),
         ("batch_bytes_max", "99999999999", "from 100"),
     ],

@@ -69,8 +69,8 @@ def test_everything_leaves_in_order(pair: tuple[socket.socket, socket.socket], f
         expected += small + large
         for length in (0, 10, 64 * KIB, 64 * KIB + 1, 300 * KIB):
             part = Slice(file, 1000 + number, length)
-            outbox.add_slice(part)
-            expected += part.read()
+            outbox.add_slice(b"head", part)
+            expected += b"head" + part.read()
     assert receive_all(outbox, *pair) == expected
     assert outbox.queued_bytes == 0
     assert outbox.sent_bytes == len(expected)
@@ -78,10 +78,18 @@ def test_everything_leaves_in_order(pair: tuple[socket.socket, socket.socket], f
 
 def test_a_slice_counts_for_what_it_holds_not_for_its_length(file: int) -> None:
     outbox = Outbox()
-    outbox.add_slice(Slice(file, 0, 2 * MIB))
-    assert outbox.queued_bytes == SLICE_COST_BYTES
-    outbox.add_slice(Slice(file, 0, 1000))
-    assert outbox.queued_bytes == SLICE_COST_BYTES + 1000
+    outbox.add_slice(b"head", Slice(file, 0, 2 * MIB))
+    assert outbox.queued_bytes == 4 + SLICE_COST_BYTES
+    outbox.add_slice(b"head", Slice(file, 0, 1000))
+    assert outbox.queued_bytes == 4 + SLICE_COST_BYTES + 4 + 1000
+
+
+def test_a_peer_that_does_not_read_is_not_read_ahead_for(file: int) -> None:
+    """Thousands of small slices for one slow peer stay slices."""
+    outbox = Outbox()
+    for _ in range(10_000):
+        outbox.add_slice(b"head", Slice(file, 0, 60 * KIB))
+    assert outbox.queued_bytes < 64 * MIB
 
 
 def test_a_slice_without_a_descriptor_is_read(
@@ -89,8 +97,8 @@ def test_a_slice_without_a_descriptor_is_read(
 ) -> None:
     outbox = Outbox()
     part = Slice(file, 5, 200 * KIB, has_descriptor=False)
-    outbox.add_slice(part)
-    assert receive_all(outbox, *pair) == part.read()
+    outbox.add_slice(b"head", part)
+    assert receive_all(outbox, *pair) == b"head" + part.read()
 
 
 def test_where_sendfile_refuses_the_file_is_read(
@@ -104,8 +112,8 @@ def test_where_sendfile_refuses_the_file_is_read(
     monkeypatch.setattr(os, "sendfile", refuse)
     outbox = Outbox()
     part = Slice(file, 7, 500 * KIB)
-    outbox.add_slice(part)
-    assert receive_all(outbox, *pair) == part.read()
+    outbox.add_slice(b"head", part)
+    assert receive_all(outbox, *pair) == b"head" + part.read()
 
 
 @pytest.mark.parametrize("length", [1000, 500 * KIB])
@@ -117,12 +125,22 @@ def test_a_file_cut_short_is_an_error_and_no_endless_loop(
     os.ftruncate(file, 100)
 
     def send() -> None:
-        outbox.add_slice(Slice(file, 50, length))
+        outbox.add_slice(b"head", Slice(file, 50, length))
         outbox.flush(ours)
         outbox.flush(ours)  # what was there has left: the next turn finds the end
 
     with pytest.raises(StorageFailed, match=f"50 bytes after position 50, where {length} bytes"):
         send()
+
+
+def test_a_small_slice_that_cannot_be_read_leaves_nothing_queued(file: int) -> None:
+    """So that the caller can send an error instead."""
+    outbox = Outbox()
+    os.ftruncate(file, 100)
+    with pytest.raises(StorageFailed):
+        outbox.add_slice(b"head", Slice(file, 50, 1000))
+    assert not outbox
+    assert outbox.queued_bytes == 0
 
 
 def test_a_buffer_that_changes_is_copied_where_it_must_wait(

@@ -151,21 +151,15 @@ def test_the_checksum_error_says_where() -> None:
 # --- what a producer may send ------------------------------------------------------------------
 
 
-def test_produced_batches_end_to_end() -> None:
-    first, second = build_batch(PAIRS), build_batch([(None, b"x")] * 5, codec=1)
-    payload = memoryview(first + second)
-    (one,) = check_produced(memoryview(first))
-    assert one[0].record_count == 3
-    assert one[1] == first
-    both = check_produced(payload)
-    assert [header.record_count for header, _ in both] == [3, 5]
-    assert [bytes(view) for _, view in both] == [first, second]
+def test_a_produced_batch() -> None:
+    assert check_produced(memoryview(build_batch(PAIRS))).record_count == 3
+    assert check_produced(memoryview(build_batch([(None, b"x")] * 5, codec=1))).record_count == 5
 
 
-def test_a_payload_with_something_after_its_batches_is_refused() -> None:
+def test_a_payload_with_something_after_its_batch_is_refused() -> None:
     batch = build_batch(PAIRS)
-    for extra in (b"\x00", bytes(HEADER_BYTES), batch[:-1]):
-        with pytest.raises(InvalidBatch):
+    for extra in (b"\x00", bytes(HEADER_BYTES), batch):
+        with pytest.raises(InvalidBatch, match="send one batch a call"):
             check_produced(memoryview(batch + extra))
     with pytest.raises(InvalidBatch, match="0 bytes"):
         check_produced(memoryview(b""))

@@ -10,7 +10,7 @@ from penstock.broker.context import Context
 from penstock.broker.partition import Partition
 from penstock.broker.session import Session
 from penstock.model.errors import InvalidRequest, PenstockError
-from penstock.model.limits import FETCH_WAIT_MS_MAX, KIB
+from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
 from penstock.storage.slice import FileSlice
@@ -30,7 +30,11 @@ def fetch(
     request = parse(pb.FetchRequest, envelope)
     partition = context.partitions.find(request.topic, request.partition)
     part = _read(context, partition, request)
-    if not request.max_wait_ms or _is_enough(context, partition, request, part):
+    if (
+        not request.max_wait_ms
+        or session.waiting_count >= FETCHES_WAITING_MAX
+        or _is_enough(context, partition, request, part)
+    ):
         _answer(session, message_id, partition, part)
     else:
         _WaitingFetch(context, session, message_id, request).wait(partition)
@@ -91,15 +95,14 @@ class _WaitingFetch:
         try:
             partition = self._context.partitions.find(request.topic, request.partition)
             part = _read(self._context, partition, request)
+            if _is_enough(self._context, partition, request, part):
+                self._forget()
+                _answer(self._session, self._message_id, partition, part)
+            else:
+                self.wait(partition)
         except PenstockError as error:
             self._forget()
             self._session.channel.answer_error(self._message_id, error)
-            return
-        if _is_enough(self._context, partition, request, part):
-            self._forget()
-            _answer(self._session, self._message_id, partition, part)
-        else:
-            self.wait(partition)
 
     def _time_up(self) -> None:
         """Answer with what there is."""
@@ -108,10 +111,9 @@ class _WaitingFetch:
         self._forget()
         try:
             part = _read(self._context, partition, self._request)
+            _answer(self._session, self._message_id, partition, part)
         except PenstockError as error:
             self._session.channel.answer_error(self._message_id, error)
-        else:
-            _answer(self._session, self._message_id, partition, part)
 
     def _forget(self) -> None:
         if self._timer is not None:

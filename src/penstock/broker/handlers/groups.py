@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.handlers.bounds import check_count
 from penstock.coordination.group_offsets import CommittedOffset, check_group_name
 from penstock.protocol import penstock_pb2 as pb
 
@@ -11,21 +12,21 @@ async def commit_offsets(
     context: Context, request: pb.CommitOffsetsRequest
 ) -> pb.CommitOffsetsResponse:
     check_group_name(request.group)
+    check_count("offsets", len(request.offsets))
+    offsets = []
     for offset in request.offsets:
         # An offset of a partition that does not exist is a mistake to report, not to keep.
         context.partitions.find(offset.topic, offset.partition)
-    await context.group_offsets.commit(
-        request.group,
-        [
+        offsets.append(
             CommittedOffset(
                 topic=offset.topic,
+                topic_id=context.topics.find(offset.topic).id,
                 partition=offset.partition,
                 offset=offset.offset,
                 metadata=offset.metadata,
             )
-            for offset in request.offsets
-        ],
-    )
+        )
+    await context.group_offsets.commit(request.group, offsets)
     return pb.CommitOffsetsResponse()
 
 

@@ -9,7 +9,7 @@ from penstock.broker.partition import Append, Partition
 from penstock.broker.session import Session
 from penstock.model.errors import InvalidRequest, InvalidTopic, PenstockError
 from penstock.model.ids import is_internal
-from penstock.model.limits import PRODUCE_TARGETS_MAX
+from penstock.model.limits import PRODUCE_TARGET_BYTES_MAX, PRODUCE_TARGETS_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
 
@@ -69,9 +69,10 @@ def _find_target(context: Context, session: Session, envelope: memoryview) -> tu
     if request.acks not in _ACKS:
         raise InvalidRequest(f"acks is {request.acks}: it can be 0, 1 or -1 (all).")
     target = context.partitions.find(request.topic, request.partition), request.acks
-    if len(session.produce_targets) >= PRODUCE_TARGETS_MAX:
-        session.produce_targets.clear()
-    session.produce_targets[bytes(envelope)] = target
+    if len(envelope) <= PRODUCE_TARGET_BYTES_MAX:
+        if len(session.produce_targets) >= PRODUCE_TARGETS_MAX:
+            session.produce_targets.clear()
+        session.produce_targets[bytes(envelope)] = target
     return target
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.image import TopicImage
 
 
 async def metadata(context: Context, request: pb.MetadataRequest) -> pb.MetadataResponse:
+    check_count("topics", len(request.topics))
     failures: dict[str, PenstockError] = {}
     if request.create_missing:
         for name in request.topics:
