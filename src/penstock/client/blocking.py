@@ -264,7 +264,8 @@ class BlockingConsumer:
 
     def acknowledge(self, message: Message) -> None:
         """What `message.ack()` calls: the message is dealt with. Returns at once."""
-        committer = self._consumer.open_committer()
+        committer = self._consumer.committer
+        committer.raise_failure()
         if committer.post(message):
             self._thread.post(committer.wake)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.routes import Routes
-from penstock.model.errors import Busy, PenstockError
+from penstock.model.errors import Busy, ClientClosed, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import COMMIT_OFFSETS, FETCH_OFFSETS
@@ -42,6 +42,7 @@ class Committer:
         self._news = asyncio.Event()
         self._lock = asyncio.Lock()
         self._failure: PenstockError | None = None
+        self._is_closed = False
 
     def note(self, message: Message) -> None:
         """A message is dealt with: count it, and have it committed if that is news."""
@@ -62,7 +63,9 @@ class Committer:
         self._news.set()
 
     def raise_failure(self) -> None:
-        """Raise what the last commit in the background failed by, once."""
+        """Raise what the last commit in the background failed by, once; or that it is too late."""
+        if self._is_closed:
+            raise ClientClosed("The consumer was closed before the message was acknowledged.")
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -102,6 +105,7 @@ class Committer:
 
     async def close(self) -> None:
         """Commit for the last time. A broker that cannot be reached is not waited for long."""
+        self._is_closed = True
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.commit()

@@ -182,7 +182,7 @@ class Consumer:
         """
         if max_messages is not None and max_messages < 1:
             raise InvalidRequest(f"max_messages is {max_messages}: it must be at least 1.")
-        await self._begin_to_read()
+        await self.start()
         try:
             async with asyncio.timeout(timeout_s):
                 hand = await self.next_hand()
@@ -192,7 +192,7 @@ class Consumer:
 
     async def next_hand(self) -> Hand:
         """The next messages of one partition, to be taken one by one or at once; for facades."""
-        await self._begin_to_read()
+        await self.start()
         return await self._reader.next_hand()
 
     async def fetch_columns(
@@ -202,7 +202,7 @@ class Consumer:
 
         Empty only if the time is over first. Several entries may be of one partition, in order.
         """
-        await self._begin_to_read()
+        await self.start()
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._reader.next_columns(include_headers=include_headers)
@@ -219,20 +219,20 @@ class Consumer:
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions from now on, instead of those of the topics given at first.
 
-        The place of a group is committed before. Where that fails, nothing has changed.
+        The place of a group is committed before. Where that or the rest fails, nothing changes.
         """
         wanted = [TopicPartition(*partition) for partition in partitions]
         await self.start()
         async with self._changing:
             if self._committer is not None:
                 await self._committer.commit()
+            await self._add(wanted, self._settings.start)
             self._topics = ()
             unwanted = [partition for partition in self.partitions if partition not in wanted]
             self._fetcher.remove(unwanted)
             if self._committer is not None:
                 for partition in unwanted:
                     del self._committer.progress[partition]
-            await self._add(wanted, self._settings.start)
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next message to be handed out."""
@@ -270,7 +270,9 @@ class Consumer:
         It returns at once; the broker is told shortly after, by `commit` or when this closes. The
         group begins again at the first message that was not acknowledged.
         """
-        self.open_committer().note(message)
+        committer = self.committer
+        committer.raise_failure()
+        committer.note(message)
         return self._done
 
     async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
@@ -290,14 +292,6 @@ class Consumer:
         """The group's place in a partition, as the broker has it; None if it has none."""
         return (await self.committer.committed([partition[0]])).get(TopicPartition(*partition))
 
-    def open_committer(self) -> Committer:
-        """Where to acknowledge; raises what the last commit failed by, or that it is too late."""
-        committer = self.committer
-        if self._is_closed:
-            raise ClientClosed("The consumer was closed before the message was acknowledged.")
-        committer.raise_failure()
-        return committer
-
     @property
     def committer(self) -> Committer:
         """Keeps the group's place; InvalidRequest if there is no group."""
@@ -308,13 +302,6 @@ class Consumer:
         return self._committer
 
     # --- helpers -------------------------------------------------------------------------------
-
-    async def _begin_to_read(self) -> None:
-        await self.start()
-        if not self._fetcher.feeds and not self._changing.locked():
-            raise InvalidRequest(
-                "The consumer reads nothing: give it a topic, or assign partitions to it."
-            )
 
     async def _start_once(self) -> None:
         if self._is_started:  # somebody else did it while this waited

@@ -222,6 +222,10 @@ class Fetcher:
 
     async def wait(self) -> None:
         """Until there may be a chunk to take or a failure to raise."""
+        if not self.feeds:
+            raise InvalidRequest(
+                "The consumer reads nothing: give it a topic, or assign partitions."
+            )
         if self._chunks or self._closed or self._failed:
             return
         waiter = self._loop.create_future()

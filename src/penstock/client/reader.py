@@ -7,6 +7,7 @@ decoded and not taken is never skipped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import length_hint
@@ -78,36 +79,45 @@ class Reader:
         # Who takes a message's acknowledgement.
         self._source = source
         self._hand: Hand | None = None
+        # Several tasks may read: one waits for the next chunk, the others for what it leaves.
+        self._turn = asyncio.Lock()
 
     async def next_hand(self) -> Hand:
         """What is left of the last hand, or the next one as soon as there is one."""
-        if self._hand is not None and not self._hand.is_spent:
-            return self._hand
-        self._hand = None
-        while True:
-            chunk = await self._next_chunk()
-            messages = self._decode(chunk)
-            if messages:
-                self._hand = Hand(chunk, messages)
+        async with self._turn:
+            if self._hand is not None and not self._hand.is_spent:
                 return self._hand
-            chunk.feed.position = chunk.next_offset  # control batches only
+            self._hand = None
+            while True:
+                chunk = await self._next_chunk()
+                messages = self._decode(chunk)
+                if messages:
+                    self._hand = Hand(chunk, messages)
+                    return self._hand
+                chunk.feed.position = chunk.next_offset  # control batches only
 
     async def next_columns(self, *, include_headers: bool) -> list[PartitionColumns]:
         """Everything that was fetched, as soon as there is something: one entry per chunk."""
-        self._put_back()
+        async with self._turn:
+            self._put_back()
+            while True:
+                chunk = await self._next_chunk()
+                if fetched := self._take_columns(chunk, include_headers):
+                    return fetched
+
+    def _take_columns(self, chunk: Chunk | None, include_headers: bool) -> list[PartitionColumns]:
+        """This chunk and all that were fetched after it, those without a message left out."""
         fetched: list[PartitionColumns] = []
-        while not fetched:
-            chunk: Chunk | None = await self._next_chunk()
-            while chunk is not None:
-                try:
-                    columns = self._decode_columns(chunk, include_headers)
-                except BatchError:
-                    if not fetched:
-                        raise
-                    break  # what came before it first; it fails again next time
-                if columns.columns.record_count:
-                    fetched.append(columns)
-                chunk = self._fetcher.take()
+        while chunk is not None:
+            try:
+                columns = self._decode_columns(chunk, include_headers)
+            except BatchError:
+                if not fetched:
+                    raise
+                break  # what came before it first; it fails again next time
+            if columns.columns.record_count:
+                fetched.append(columns)
+            chunk = self._fetcher.take()
         return fetched
 
     async def _next_chunk(self) -> Chunk:

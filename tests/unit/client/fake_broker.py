@@ -45,7 +45,7 @@ class FakePartition:
         self.producers = ProducerState()
 
     def append(self, payload: memoryview) -> tuple[int, bool]:
-        ((header, view),) = check_produced(payload)
+        header, view = check_produced(payload), payload
         if header.producer_id >= 0:
             repeated = self.producers.check(header)
             if repeated is not None:

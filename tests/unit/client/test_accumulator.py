@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Callable
 
 import pytest
@@ -212,3 +213,44 @@ def test_the_size_is_never_underestimated() -> None:
     builder = BatchBuilder(1024, 0)
     builder.append(1, outgoing.key, outgoing.value, headers)
     assert builder.size_bytes <= outgoing.size_bytes
+
+
+async def test_who_waits_for_room_waits_for_nobody_s_linger() -> None:
+    """A batch opened by one who waited before does not keep the next one out for its linger."""
+    bench = Bench(partitions=4, linger_ms=60_000)
+    for partition in range(4):  # 4 KiB in all: the whole buffer is reserved by open batches
+        bench.fill(1, partition=partition)
+    waiting = [
+        asyncio.ensure_future(bench.accumulator.place_with_room(message(value=b"v" * 1000)))
+        for _ in range(6)
+    ]
+    async with asyncio.timeout(5):
+        while not all(task.done() for task in waiting):
+            await asyncio.sleep(0)
+            for lane in list(bench.accumulator.lanes()):
+                if lane.open is not None and lane.due:
+                    bench.accumulator.seal(lane)
+                while lane.ready:
+                    bench.accumulator.release(lane.ready.popleft())
+
+
+async def test_the_message_of_one_who_waits_goes_into_an_open_batch() -> None:
+    """Room in a batch is room, whoever opened it."""
+    bench = Bench()
+    bench.fill(32)
+    waiting = [
+        asyncio.ensure_future(bench.accumulator.place_with_room(message())) for _ in range(3)
+    ]
+    await asyncio.sleep(0)
+    bench.accumulator.release(bench.lane().ready.popleft())
+    places = [await task for task in waiting]
+    assert [index for _, index in places] == [0, 1, 2]
+    assert len({batch for batch, _ in places}) == 1
+
+
+def test_the_size_counts_bytes_and_not_elements() -> None:
+    """Of arrays and typed views, whose length is another thing."""
+    numbers = array("q", range(1000))
+    view = memoryview(numbers)
+    outgoing = Outgoing("orders", view, numbers, [("h", view)], None, 1)  # type: ignore[arg-type,list-item]
+    assert outgoing.size_bytes > 3 * 8000

@@ -79,8 +79,32 @@ def test_going_elsewhere_forgets() -> None:
     progress = Acknowledgements(0)
     progress.acknowledge(1)
     progress.restart(10)
-    assert (progress.low, progress.committed) == (10, 10)
+    assert (progress.low, progress.is_due) == (10, False)
     assert not progress.acknowledge(1)
+
+
+def test_what_is_due() -> None:
+    """Only what somebody acknowledged, and only if the broker does not have it."""
+    progress = Acknowledgements(5)
+    # Reading has begun there, which is nobody's acknowledgement.
+    assert (progress.low, progress.is_due) == (5, False)
+    # Somebody has said that this is the place.
+    progress.acknowledge_below(5)
+    assert (progress.low, progress.is_due) == (5, True)
+    progress.committed = 5
+    assert (progress.low, progress.is_due) == (5, False)
+    progress.acknowledge(5)
+    assert (progress.low, progress.is_due) == (6, True)
+    # Going back to look is no acknowledgement.
+    progress.restart(2)
+    assert (progress.low, progress.is_due) == (2, False)
+    progress.acknowledge(2)
+    assert (progress.low, progress.is_due) == (3, True)
+    # The user has put the place elsewhere.
+    progress.place_was_set(9)
+    assert (progress.low, progress.is_due) == (3, False)
+    progress.acknowledge(3)
+    assert (progress.low, progress.is_due) == (4, True)
 
 
 def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

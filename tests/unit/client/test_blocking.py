@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from penstock.client.accumulator import Accumulator
 from penstock.client.blocking import BlockingClient, connect_blocking
 from penstock.client.loop_thread import LoopThread
 from penstock.model.errors import ClientClosed, ConnectionLost, InvalidRequest
@@ -137,3 +140,43 @@ def test_nobody_there() -> None:
     with pytest.raises(ConnectionLost):
         connect_blocking("127.0.0.1:1").__enter__()
     assert not any(thread.name == "penstock-client" for thread in threading.enumerate())
+
+
+def test_acknowledgements_are_committed_when_the_client_ends(broker: FakeBroker) -> None:
+    """R-DEL-10: in the loop of the manual, which does not close its consumer itself."""
+    with connect_blocking(broker.address) as mq:
+        mq.publish("orders", b"value")
+        for message in mq.subscribe("orders", group="billing"):
+            message.ack()
+            break
+    assert broker.offsets["billing"] == {("orders", 0): 1}
+    with pytest.raises(ClientClosed):
+        message.ack()
+
+
+def test_acknowledgements_are_committed_in_time(broker: FakeBroker, mq: BlockingClient) -> None:
+    mq.publish("orders", b"value")
+    with mq.subscribe("orders", group="billing") as consumer:
+        consumer.fetch()[0].ack()
+        deadline_s = time.monotonic() + 5
+        while consumer.committed(("orders", 0)) != 1:
+            assert time.monotonic() < deadline_s
+
+
+def test_the_loop_appends_under_the_lock_of_the_threads(
+    mq: BlockingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch's builder is not for two threads at once: no way into it goes round the lock."""
+    unlocked: list[bytes | None] = []
+    try_append = Accumulator.try_append
+
+    def watch(self: Accumulator, topic: str, *message: Any) -> bool:
+        if not self.lock.locked():
+            unlocked.append(message[1])
+        return try_append(self, topic, *message)
+
+    monkeypatch.setattr(Accumulator, "try_append", watch)
+    with mq.producer(batch_bytes=1024) as producer:
+        for number in range(100):
+            producer.send("orders", b"%d" % number * 20)
+    assert unlocked == []

@@ -85,3 +85,22 @@ async def test_a_subscription_names_a_topic(broker: FakeBroker) -> None:
     async with connect(broker.address) as mq:
         with pytest.raises(InvalidRequest, match="at least one"):
             mq.subscribe()
+
+
+async def test_leaving_by_an_error_still_delivers(broker: FakeBroker) -> None:
+    """As leaving a producer's own `async with` does; the error is the caller's."""
+    mq = await connect(broker.address).__aenter__()
+    await mq.producer(linger_ms=10_000).send("orders", b"value")
+    await mq.__aexit__(LookupError, LookupError(), None)
+    assert broker.topics["orders"][0].end == 1
+
+
+async def test_a_client_may_be_entered_again_but_not_twice(broker: FakeBroker) -> None:
+    mq = connect(broker.address)
+    for offset in range(2):
+        async with mq:
+            assert (await mq.publish("orders", b"value")).offset == offset
+            with pytest.raises(InvalidRequest, match="already"):
+                await mq.__aenter__()
+        with pytest.raises(ClientClosed, match="async with"):
+            await mq.publish("orders", b"value")

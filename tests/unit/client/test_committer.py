@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock.client import committer
+from penstock.client import acknowledgements, committer
 from penstock.client.client import Client
-from penstock.model.errors import Busy, InvalidRequest, StorageFailed
+from penstock.model.errors import Busy, ClientClosed, InvalidRequest, StorageFailed
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
@@ -123,3 +123,82 @@ async def test_a_partition_taken_away_keeps_its_place(orders: FakeBroker, mq: Cl
         await consumer.assign([])
         await second.ack()
     assert orders.offsets["billing"] == {ORDERS: 1}
+
+
+async def test_closing_does_not_wait_long_for_a_broker_that_is_gone(
+    orders: FakeBroker,
+    mq: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It says what was not committed, so that nobody wonders why messages come again."""
+    monkeypatch.setattr(committer, "CLOSE_TIMEOUT_S", 0.01)
+    consumer = mq.subscribe("orders", group="billing")
+    messages = await consumer.fetch(max_messages=7)
+    await orders.stop()
+    for message in messages:
+        await message.ack()
+    await consumer.close()
+    assert "Group billing could not commit its place (orders-0 at 7)" in caplog.text
+
+
+async def test_a_refused_last_commit_is_raised(orders: FakeBroker, mq: Client) -> None:
+    consumer = mq.subscribe("orders", group="billing")
+    (message,) = await consumer.fetch(max_messages=1)
+    orders.script[COMMIT].append(StorageFailed("No disk."))
+    await message.ack()
+    with pytest.raises(StorageFailed, match="No disk"):
+        await consumer.close()
+
+
+async def test_commit_puts_the_place_where_the_reader_is(orders: FakeBroker, mq: Client) -> None:
+    """R-DEL-10: also after a seek, backwards, and before anything was read."""
+    async with mq.subscribe("orders", group="billing", start="latest") as consumer:
+        await consumer.commit()
+        assert orders.offsets["billing"] == {ORDERS: 100}
+        await consumer.seek(ORDERS, 10)
+        await consumer.commit()
+        assert orders.offsets["billing"] == {ORDERS: 10}
+        await consumer.commit()
+        assert orders.count(COMMIT) == 2, "nothing new, nothing said"
+
+
+async def test_closing_leaves_a_place_that_was_set_by_hand(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        for message in await consumer.fetch(max_messages=30):
+            await message.ack()
+        await consumer.commit({("orders", 0): 5})
+    assert orders.offsets["billing"] == {ORDERS: 5}
+
+
+async def test_going_back_to_look_does_not_move_the_place(orders: FakeBroker, mq: Client) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        await consumer.fetch(max_messages=30)
+        await consumer.commit()
+        await consumer.seek(ORDERS, "earliest")
+        await consumer.fetch(max_messages=3)
+    assert orders.offsets["billing"] == {ORDERS: 30}
+
+
+async def test_after_closing_it_is_too_late_to_acknowledge(orders: FakeBroker, mq: Client) -> None:
+    """Nobody would commit it: better said than swallowed."""
+    async with mq.subscribe("orders", group="billing") as consumer:
+        (message,) = await consumer.fetch(max_messages=1)
+    with pytest.raises(ClientClosed, match="before the message was acknowledged"):
+        await message.ack()
+
+
+async def test_too_much_posted_from_another_thread_is_told_by_the_next(
+    orders: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acknowledgements, "ACKNOWLEDGED_AHEAD_MAX", 3)
+    async with mq.subscribe("orders", group="billing") as consumer:
+        messages = await consumer.fetch(max_messages=10)
+        assert consumer.committer.post(messages[1]), "the first has the loop woken"
+        assert not consumer.committer.post(messages[2])
+        for message in messages[3:]:
+            consumer.committer.post(message)
+        await consumer.committer.commit()
+        assert consumer.committer.post(messages[9]), "and the first after a commit"
+        with pytest.raises(Busy, match="offset 0"):
+            await messages[0].ack()

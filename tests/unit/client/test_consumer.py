@@ -10,12 +10,19 @@ import pytest
 from penstock.client.client import Client
 from penstock.client.consumer import Consumer
 from penstock.client.starts import Start
-from penstock.model.errors import ClientClosed, CorruptBatch, InvalidRequest, UnknownTopic
+from penstock.model.errors import (
+    ClientClosed,
+    CorruptBatch,
+    CorruptLog,
+    InvalidRequest,
+    StorageFailed,
+    UnknownTopic,
+)
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Codec, Message, build_batch, control_batch
 from penstock.records.header import read_header
-from tests.unit.client.fake_broker import FakeBroker
+from tests.unit.client.fake_broker import HOLD, FakeBroker, FakePartition
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -263,3 +270,142 @@ async def test_topics_are_created_on_first_use(broker: FakeBroker, mq: Client) -
     """R-CORE-4: also by reading."""
     async with mq.subscribe("fresh"):
         assert "fresh" in broker.topics
+
+
+async def test_a_start_that_fails_leaves_nothing(broker: FakeBroker, mq: Client) -> None:
+    broker.creates_topics = False
+    consumer = mq.subscribe("nothing", group="billing")
+    with pytest.raises(UnknownTopic):
+        await consumer.__aenter__()
+    with pytest.raises(ClientClosed):
+        await consumer.fetch()
+
+
+async def test_closing_during_the_start(orders: FakeBroker, mq: Client) -> None:
+    """Who starts it is told, and no task is left that nobody would end."""
+    orders.script[pb.CALL_FIND_OFFSET].append(HOLD)
+    before = asyncio.all_tasks()
+    consumer = mq.subscribe("orders", group="billing")
+    reading = asyncio.ensure_future(consumer.fetch())
+    await orders.until(lambda: bool(orders.held))
+    await consumer.close()
+    orders.release()
+    with pytest.raises(ClientClosed):
+        await reading
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_topic_deleted_by_others_is_made_again(broker: FakeBroker, mq: Client) -> None:
+    """R-CORE-4, R-CORE-5: a new consumer does not believe a cached route."""
+    await mq.publish("orders", b"0")
+    broker.topics["orders"] = [FakePartition(), FakePartition()]
+    async with mq.subscribe("orders") as consumer:
+        assert len(consumer.partitions) == 2
+    del broker.topics["orders"]
+    async with mq.subscribe("orders") as consumer:
+        assert len(consumer.partitions) == 1
+
+
+async def test_reading_nothing_is_a_mistake(orders: FakeBroker, mq: Client) -> None:
+    async with mq.consumer() as consumer:
+        with pytest.raises(InvalidRequest, match="assign"):
+            await consumer.fetch()
+        with pytest.raises(InvalidRequest, match="assign"):
+            await consumer.fetch_columns()
+        await consumer.assign([ORDERS])
+        assert len(await consumer.fetch()) == 20
+
+
+async def test_an_assignment_whose_commit_fails_changes_nothing(
+    orders: FakeBroker, mq: Client
+) -> None:
+    orders.create("other", 1)
+    async with mq.subscribe("orders", group="billing") as consumer:
+        (message,) = await consumer.fetch(max_messages=1)
+        await message.ack()
+        orders.script[pb.CALL_COMMIT_OFFSETS].append(StorageFailed("No disk."))
+        with pytest.raises(StorageFailed):
+            await consumer.assign([("other", 0)])
+        assert consumer.partitions == [ORDERS]
+        assert await read(consumer, 1) == [1]
+        await consumer.assign([("other", 0)])
+        assert consumer.partitions == [("other", 0)]
+        await consumer.commit()
+
+
+async def test_partitions_found_while_others_are_assigned_are_not_read(
+    orders: FakeBroker, mq: Client
+) -> None:
+    async with mq.subscribe("orders") as consumer:
+        orders.script[pb.CALL_FIND_OFFSET].append(HOLD)
+        await mq.admin.add_partitions("orders", 2)
+        await orders.until(lambda: bool(orders.held))  # the new one's first offset
+        assigning = asyncio.ensure_future(consumer.assign([ORDERS]))
+        await asyncio.sleep(0)
+        orders.release()
+        await assigning
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert consumer.partitions == [ORDERS]
+
+
+async def test_a_seek_in_a_partition_that_is_taken_away_meanwhile(
+    orders: FakeBroker, mq: Client
+) -> None:
+    async with mq.subscribe("orders", group="billing") as consumer:
+        orders.script[pb.CALL_FIND_OFFSET].append(HOLD)
+        seeking = asyncio.ensure_future(consumer.seek(ORDERS, "latest"))
+        await orders.until(lambda: bool(orders.held))
+        await consumer.assign([])
+        orders.release()
+        with pytest.raises(InvalidRequest, match="orders-0"):
+            await seeking
+
+
+async def test_busy_partitions_do_not_hide_the_failure_of_another(
+    broker: FakeBroker, mq: Client
+) -> None:
+    """The reader is told when it has taken what was fetched before, not when all others idle."""
+    broker.create("orders", 2)
+    endless, broken = broker.topics["orders"]
+    read_endless = endless.read
+
+    def read_more(offset: int, max_bytes: int) -> bytes:
+        fill(broker, 5)
+        return read_endless(offset, max_bytes)
+
+    def fail(offset: int, max_bytes: int) -> bytes:
+        raise CorruptLog("Bad disk.")
+
+    endless.read, broken.read = read_more, fail  # type: ignore[method-assign]
+    async with mq.subscribe("orders", buffer_bytes=10_000) as consumer:
+        chunks = consumer._fetcher._chunks
+        for _ in range(50):
+            await broker.until(lambda: len(chunks) > 1)
+            try:
+                await consumer.fetch()
+            except CorruptLog:
+                return
+    pytest.fail("the failure was not told")
+
+
+async def test_several_tasks_may_read_from_one_consumer(orders: FakeBroker, mq: Client) -> None:
+    """Each message goes to one of them; what one leaves of a list, the next one gets."""
+    seen: list[int] = []
+    async with mq.subscribe("orders", start="latest") as consumer:
+
+        async def work() -> None:
+            while len(seen) < 40:
+                messages = await consumer.fetch(max_messages=3, timeout_s=0.1)
+                seen.extend(message.offset for message in messages)
+                for _ in range(60):
+                    await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(work())
+            for _ in range(8):
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                fill(orders, 5)
+    assert sorted(seen) == list(range(20, 60))

@@ -242,7 +242,7 @@ async def test_hostile_answers_end_in_an_error(broker: FakeBroker, bench: Bench)
     old = partition.read(0, 10_000)
     partition.read = lambda offset, max_bytes: old  # type: ignore[method-assign]
     await bench.fetcher.add({ORDERS: 2})
-    with pytest.raises(InvalidBatch, match="end before it"):
+    with pytest.raises(CorruptLog, match=r"orders-0.*offset 2.*0 to 0"):
         await bench.chunk()
     partition.read = lambda offset, max_bytes: old[:30]  # type: ignore[method-assign]
     with pytest.raises(InvalidBatch):
@@ -264,9 +264,62 @@ async def test_a_start_that_fails_adds_nothing(broker: FakeBroker, bench: Bench)
     assert bench.fetcher.feeds == {}
 
 
-def test_the_end_of_batches() -> None:
-    payload = build_batch([(None, b"1"), (None, b"2")]) + build_batch([(None, b"3")], base_offset=2)
-    assert end_offset(memoryview(payload)) == 3
+def batches(*ranges: tuple[int, int]) -> memoryview:
+    """Batches of these offsets, each from the first to before the second, end to end."""
+    return memoryview(
+        b"".join(
+            build_batch([(None, b"x")] * (end - start), base_offset=start) for start, end in ranges
+        )
+    )
+
+
+@pytest.mark.parametrize("asked", [10, 11, 12])
+def test_the_end_of_batches(asked: int) -> None:
+    """The first holds the asked offset, perhaps not as its first; each follows on the last."""
+    assert end_offset(batches((10, 13), (13, 14), (14, 20)), asked, "orders-0") == 20
+
+
+@pytest.mark.parametrize(
+    ("payload", "at"),
+    [
+        (batches((11, 14)), 10),
+        (batches((8, 10)), 10),
+        (batches((10, 12), (13, 14)), 12),
+        (batches((10, 12), (11, 14)), 12),
+        (batches((10, 12), (12, 13), (12 + 2**40, 14 + 2**40)), 13),
+    ],
+    ids=["after it", "before it", "a gap", "a step back", "a high bit"],
+)
+def test_a_wrong_base_offset_is_no_data(payload: memoryview, at: int) -> None:
+    """R-STO-6: it is outside the checksum, so the offsets around it have to tell."""
+    with pytest.raises(CorruptLog, match=f"orders-7.* at offset {at} .*penstock inspect"):
+        end_offset(payload, 10, "orders-7")
+
+
+async def test_a_wrong_base_offset_is_told_to_the_reader(broker: FakeBroker, bench: Bench) -> None:
+    """And again each time, until somebody mends it; nothing of the answer is handed out."""
+    append(broker.topics["orders"][0], 2)
+    good = broker.topics["orders"][0].read
+    damaged = bytes(batches((0, 1), (5, 6)))
+    broker.topics["orders"][0].read = lambda *_: damaged  # type: ignore[method-assign]
+    await bench.fetcher.add({ORDERS: 0})
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match="offsets 5 to 5"):
+            await bench.chunk()
+    broker.topics["orders"][0].read = good  # type: ignore[method-assign]
+    assert await bench.read_to(2) == [(0, 2)]
+
+
+async def test_when_one_start_fails_the_others_are_not_left_behind(
+    broker: FakeBroker, bench: Bench
+) -> None:
+    broker.script[pb.CALL_FIND_OFFSET].append(HOLD)
+    adding = bench.fetcher.add({ORDERS: "earliest", TopicPartition("nothing", 0): "earliest"})
+    await bench.links.any_broker()
+    before = asyncio.all_tasks()
+    with pytest.raises(UnknownTopic):
+        await adding
+    assert asyncio.all_tasks() == before
 
 
 async def test_many_readers_share_the_connection(broker: FakeBroker, mq: Client) -> None:

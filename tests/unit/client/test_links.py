@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.config import ClientConfig
 from penstock.client.links import Links
-from penstock.model.errors import ClientClosed, ConnectionLost
+from penstock.model.errors import ClientClosed, ConnectionLost, UnknownCall
 from penstock.net.address import parse_address
 from penstock.protocol import penstock_pb2 as pb
 from tests.unit.client.fake_broker import HOLD, SWALLOW, FakeBroker
@@ -90,3 +90,13 @@ async def test_after_closing_there_are_no_connections(broker: FakeBroker) -> Non
         await waiting
     with pytest.raises(ClientClosed):
         await links.any_broker()
+
+
+async def test_who_speaks_something_else_does_not_hide_the_others(broker: FakeBroker) -> None:
+    broker.script[pb.CALL_HELLO].append(UnknownCall("What is a hello?"))
+    other = FakeBroker(broker_id=1)
+    async with other:
+        links = Links([parse_address(broker.address), parse_address(other.address)], CONFIG)
+        await links.any_broker()
+        assert other.count(pb.CALL_HELLO) == 1
+        await links.close()

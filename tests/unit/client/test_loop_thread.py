@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -35,3 +36,21 @@ def test_nothing_runs_after_the_end() -> None:
         assert thread.call(lambda: 1) == 1
     with pytest.raises(ClientClosed):
         thread.call(lambda: 1)
+
+
+def test_who_still_waits_at_the_end_is_told() -> None:
+    """Not left to wait for a loop that no longer turns."""
+    started = threading.Event()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        with LoopThread() as thread:
+            waiting = pool.submit(thread.run, work())
+            assert started.wait(5)
+        with pytest.raises(ClientClosed):
+            waiting.result(5)
+    with pytest.raises(ClientClosed):
+        thread.post(lambda: None)

@@ -24,7 +24,9 @@ async def test_who_asks_first_is_served_first() -> None:
     served: list[str] = []
 
     async def ask(name: str, size_bytes: int) -> None:
-        await memory.reserve(size_bytes)
+        async with memory.turn:
+            while not memory.try_reserve(size_bytes, is_first=True):
+                await memory.wait_for_release()
         served.append(name)
 
     async with asyncio.TaskGroup() as group:
@@ -45,7 +47,12 @@ async def test_who_asks_first_is_served_first() -> None:
 async def test_one_who_gives_up_has_reserved_nothing() -> None:
     memory = MemoryBound(100)
     assert memory.try_reserve(100)
-    waiting = asyncio.ensure_future(memory.reserve(50))
+
+    async def wait() -> None:
+        async with memory.turn:
+            await memory.wait_for_release()
+
+    waiting = asyncio.ensure_future(wait())
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -201,3 +201,15 @@ async def test_added_partitions_are_used(broker: FakeBroker, mq: Client) -> None
         await mq.admin.add_partitions("orders", 3)
         receipt = await producer.publish("orders", b"value", partition=2)
     assert receipt.partition == 2
+
+
+async def test_flushes_at_the_same_time_are_all_told(broker: FakeBroker, mq: Client) -> None:
+    """None ends well while a message that it waited for was lost."""
+    broker.script[PRODUCE].append(BatchTooLarge("Too large."))
+    async with mq.producer(linger_ms=10_000) as producer:
+        await producer.send("orders", b"value")
+        outcomes = await asyncio.gather(
+            *(producer.flush() for _ in range(3)), return_exceptions=True
+        )
+        assert [type(outcome) for outcome in outcomes] == [DeliveryFailed] * 3
+        await producer.flush()

@@ -337,3 +337,15 @@ async def test_nobody_there_is_said_plainly() -> None:
     with pytest.raises(PenstockError, match="No broker can be reached"):
         async with connect("127.0.0.1:1"):
             pass
+
+
+async def test_a_broker_that_hangs_does_not_keep_a_message_beyond_its_time(
+    broker: FakeBroker, mq: Client
+) -> None:
+    """The delivery timeout holds also where it is shorter than that of a request."""
+    broker.script[PRODUCE].extend([DO, SWALLOW, SWALLOW])
+    async with small(mq, delivery_timeout_ms=20, request_timeout_ms=30_000) as producer:
+        await producer.publish("orders", b"first")
+        async with asyncio.timeout(5):
+            with pytest.raises(TimedOut, match="may or may not"):
+                await producer.publish("orders", b"second")

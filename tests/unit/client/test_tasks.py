@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client.tasks import TaskScope
+from penstock.client.tasks import TaskScope, all_of
 
 
 async def test_closing_ends_what_runs() -> None:
@@ -39,3 +39,19 @@ async def test_a_bug_is_logged_with_the_name_of_the_task(
     assert "the work" in caplog.text
     assert "a bug" in caplog.text
     await scope.close()
+
+
+async def test_when_one_fails_the_others_end_with_it() -> None:
+    before = asyncio.all_tasks()
+
+    async def work(number: int) -> int:
+        if number == 2:
+            raise LookupError
+        if number == 3:
+            await asyncio.Event().wait()
+        return number
+
+    assert await all_of(work(number) for number in range(2)) == [0, 1]
+    with pytest.raises(LookupError):
+        await all_of(work(number) for number in (1, 2, 3))
+    assert asyncio.all_tasks() == before
