@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import penstock
 from penstock import Client, Consumer, Message
@@ -42,11 +42,18 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+@contextlib.contextmanager
+def no_task_left() -> Iterator[None]:
+    """Whatever was started within has ended when it ends."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before
+    assert not left, f"still running: {left}"
+
+
 @contextlib.asynccontextmanager
 async def tidy_client(address: str, route_refresh_ms: int = 300_000) -> AsyncIterator[Client]:
-    """A client that leaves no task in the loop when it ends."""
-    before = asyncio.all_tasks()
-    async with penstock.connect(address, route_refresh_ms=route_refresh_ms) as mq:
-        yield mq
-    left = asyncio.all_tasks() - before
-    assert not left, f"still running after the client has ended: {left}"
+    """A client that leaves no task in the loop. Not for several at the same time."""
+    with no_task_left():
+        async with penstock.connect(address, route_refresh_ms=route_refresh_ms) as mq:
+            yield mq

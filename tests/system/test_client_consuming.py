@@ -224,7 +224,7 @@ async def test_new_partitions_are_found_while_reading(
 ) -> None:
     """R-CORE-5: routes are refreshed on a timer, by producers and consumers at work."""
     async with (
-        tidy_client(penstock_broker) as operator,
+        penstock.connect(penstock_broker) as operator,
         tidy_client(penstock_broker, route_refresh_ms=50) as mq,
     ):
         await mq.publish(penstock_topic, b"before")

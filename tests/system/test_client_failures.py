@@ -12,7 +12,14 @@ import pytest
 import penstock
 from penstock import DeliveryFailed
 from penstock.model.errors import CorruptLog, TimedOut
-from tests.system.clients import PATIENCE_S, publish_numbers, read_numbers, tidy_client, until
+from tests.system.clients import (
+    PATIENCE_S,
+    no_task_left,
+    publish_numbers,
+    read_numbers,
+    tidy_client,
+    until,
+)
 from tests.system.processes import BrokerProcess
 
 
@@ -25,7 +32,7 @@ class Traffic:
         self._stopping = False
 
     async def publish(self, address: str) -> None:
-        async with tidy_client(address) as mq, mq.producer(linger_ms=1) as producer:
+        async with penstock.connect(address) as mq, mq.producer(linger_ms=1) as producer:
             while not self._stopping:
                 await producer.send("orders", b"%d" % self.sent)
                 self.sent += 1
@@ -33,20 +40,21 @@ class Traffic:
                     await asyncio.sleep(0.001)
 
     async def consume(self, address: str) -> None:
-        async with tidy_client(address) as mq, mq.consumer("orders") as consumer:
+        async with penstock.connect(address) as mq, mq.consumer("orders") as consumer:
             while not self._stopping or len(self.seen) < self.sent:
                 for message in await consumer.fetch(timeout_s=0.05):
                     self.seen.append(int(message.value or b""))
 
     async def run(self, address: str, disturb: Callable[[], Awaitable[None]]) -> None:
-        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
-            group.create_task(self.publish(address))
-            group.create_task(self.consume(address))
-            await until(lambda: len(self.seen) > 500)
-            await disturb()
-            goal = len(self.seen) + 500
-            await until(lambda: len(self.seen) > goal)
-            self._stopping = True
+        with no_task_left():
+            async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+                group.create_task(self.publish(address))
+                group.create_task(self.consume(address))
+                await until(lambda: len(self.seen) > 500)
+                await disturb()
+                goal = len(self.seen) + 500
+                await until(lambda: len(self.seen) > goal)
+                self._stopping = True
 
 
 @pytest.mark.parametrize("act", [BrokerProcess.stop, BrokerProcess.kill])

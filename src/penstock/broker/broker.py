@@ -85,7 +85,7 @@ class Broker:
         flusher = ThreadFlusher(loop, config.flush_threads)
         flusher.start()
         starting.callback(flusher.stop)
-        driver = Driver(loop)
+        driver = Driver()
 
         registry = EmbeddedRegistry(data, BrokerId(config.broker_id), meta.cluster_id)
         partitions = Partitions(data, driver=driver, flusher=flusher, clock=clock)
@@ -93,7 +93,7 @@ class Broker:
         partitions.begin()
         starting.push_async_callback(partitions.close)
         await topics.open_all()
-        group_offsets = GroupOffsetsStore(topics, partitions, clock)
+        group_offsets = GroupOffsetsStore(topics, partitions, driver, clock)
         group_offsets.load()
 
         context = Context(

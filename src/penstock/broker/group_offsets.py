@@ -33,6 +33,7 @@ from penstock.model.errors import (
 from penstock.model.limits import GROUP_OFFSETS_MAX, MIB
 from penstock.net.clock import Clock
 from penstock.records import BatchBuilder, decode_messages
+from penstock.replication.driver import Driver
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +55,12 @@ _READ_BYTES: Final = 4 * MIB
 class GroupOffsetsStore:
     """One per broker, on the leader of the internal topic."""
 
-    def __init__(self, topics: Topics, partitions: Partitions, clock: Clock) -> None:
+    def __init__(
+        self, topics: Topics, partitions: Partitions, driver: Driver, clock: Clock
+    ) -> None:
         self._topics = topics
         self._partitions = partitions
+        self._driver = driver
         self._clock = clock
         self._state = GroupOffsets()
         self._queue: list[tuple[list[Record], asyncio.Future[None]]] = []
@@ -155,6 +159,7 @@ class GroupOffsetsStore:
             partition.append(last, write)
         except PenstockError as error:
             write.finished(error)
+        self._driver.end_turn()
 
     def _encode(self, records: list[Record]) -> list[memoryview]:
         """One or more batches."""

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from penstock.model.errors import ClientClosed
 
 ResultT = TypeVar("ResultT")
+
+# An interrupt that comes just before a thread begins to wait for a lock does not end the wait: it
+# is seen when the wait ends by itself.
+INTERRUPT_CHECK_S: Final = 0.5
 
 
 class LoopThread:
@@ -59,7 +64,7 @@ class LoopThread:
                 raise ClientClosed
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
-            return future.result()
+            return _result(future)
         except concurrent.futures.CancelledError:
             raise ClientClosed from None  # the loop has ended, and all that ran in it
         except BaseException:
@@ -86,6 +91,15 @@ class LoopThread:
             self._loop = self._runner.get_loop()
             self._ready.set()
             self._loop.run_forever()
+
+
+def _result(future: concurrent.futures.Future[ResultT]) -> ResultT:
+    """Wait for a result, and for an interrupt."""
+    while not future.done():
+        # Its own TimeoutError, if it has one, is raised by the last line.
+        with contextlib.suppress(TimeoutError):
+            return future.result(INTERRUPT_CHECK_S)
+    return future.result()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

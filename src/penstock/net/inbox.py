@@ -100,6 +100,9 @@ class Inbox:
         frame_bytes: the length of the frame that begins there, 0 if that is not known. False: the
         budget has no room for it now; `restore`, deliver and `keep` again when it has.
         """
+        if start == self._filled and self._own is None:
+            self._filled = 0
+            return True
         view, end, _ = self.contents()
         rest = view[start:end]
         is_large = frame_bytes > SMALL_FRAME_BYTES_MAX and len(rest) > 0

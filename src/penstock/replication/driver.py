@@ -6,7 +6,6 @@ invariant: when `end_turn` returns, no replica holds on to bytes of a receive bu
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol
 
 
@@ -17,21 +16,18 @@ class Writer(Protocol):
 
 
 class Driver:
-    """One per broker. A connection ends the turn after each read; for proposals that come from
-    elsewhere the loop does it."""
+    """One per broker. Whoever proposes ends the turn: a connection after each read, the broker
+    itself after what it proposes on its own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._dirty: list[Writer] = []
 
     def mark_dirty(self, writer: Writer) -> None:
         """The writer has proposals to write. It marks itself once a turn."""
-        if not self._dirty:
-            self._loop.call_soon(self.end_turn)
         self._dirty.append(writer)
 
     def end_turn(self) -> None:
-        if self._dirty:
+        while self._dirty:
             dirty, self._dirty = self._dirty, []
             for writer in dirty:
                 writer.write_proposed()

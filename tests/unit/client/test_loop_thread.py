@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from penstock.client import loop_thread
 from penstock.client.loop_thread import LoopThread
 from penstock.model.errors import ClientClosed
 
@@ -54,3 +55,16 @@ def test_who_still_waits_at_the_end_is_told() -> None:
             waiting.result(5)
     with pytest.raises(ClientClosed):
         thread.post(lambda: None)
+
+
+def test_a_timeout_of_the_work_is_not_taken_for_one_of_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_thread, "INTERRUPT_CHECK_S", 0.001)
+
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        raise TimeoutError("of the work")
+
+    with LoopThread() as thread, pytest.raises(TimeoutError, match="of the work"):
+        thread.run(work())

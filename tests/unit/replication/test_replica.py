@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -62,7 +61,7 @@ class Setup:
     def __init__(self, durability: Durability) -> None:
         self.disk = SimulatedDisk()
         self.flusher = ManualFlusher()
-        self.driver = Driver(asyncio.get_running_loop())
+        self.driver = Driver()
         self.listener = Listener()
         self.outcomes: list[tuple[str, PenstockError | None]] = []
         self.log = Log.open(self.disk.root, CONFIG)
