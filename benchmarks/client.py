@@ -9,8 +9,10 @@ from statistics import median
 from typing import Final
 
 from benchmarks import budgets, pairs
+from benchmarks.freed_pages import free_pages
 from benchmarks.pairs import CONFLUENT, PENSTOCK_OS, WARM_UP_ROUNDS, Pair
 from benchmarks.report import Row
+from benchmarks.servers import scratch_folder
 
 _SIZES: Final = {"100 B": (100, 1_000_000), "1 kB": (1000, 300_000)}
 _COUNT_QUICK: Final = 5_000
@@ -32,13 +34,15 @@ _LIMITS: Final = {
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
     rounds = 1 if quick else 3
     rows: list[Row] = []
-    with pairs.running(peers=peers) as measured:
+    with pairs.running(peers=peers) as measured, scratch_folder() as folder:
         for size, (value_bytes, count) in _SIZES.items():
             values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
             for number in range(WARM_UP_ROUNDS + rounds):
                 for position, pair in enumerate(measured):
                     topic = f"client-{position}-{value_bytes}-{number}"
-                    found = _measure(pair, topic, value_bytes, _COUNT_QUICK if quick else count)
+                    count = _COUNT_QUICK if quick else count
+                    free_pages(folder, count * value_bytes)
+                    found = _measure(pair, topic, value_bytes, count)
                     if number >= WARM_UP_ROUNDS:
                         for what, value in found.items():
                             values[what][pair.name].append(value)

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks import subjects
+from benchmarks.freed_pages import free_pages
 from benchmarks.report import Row
 from benchmarks.servers import scratch_folder
 from benchmarks.subjects import FLOOR, KAFKA, KAFKA_FLUSHED, PENSTOCK_OS, Subject
@@ -55,7 +56,7 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
     flows: dict[tuple[str, str], list[Flow]] = defaultdict(list)
     with subjects.running(quick=quick, peers=peers) as measured, scratch_folder() as folder:
         for number in range(rounds):
-            _free_pages(folder, total_bytes)
+            free_pages(folder, total_bytes)
             flows["page cache", PAGE_CACHE].append(_page_cache(folder / str(number), total_bytes))
             flows["loopback", LOOPBACK].append(_loopback(total_bytes))
             for partition, (size, record_count) in enumerate(
@@ -65,7 +66,7 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
                 for subject in measured:
                     if subject.name == KAFKA_FLUSHED:
                         continue  # of interest where batches are small
-                    _free_pages(folder, total_bytes)
+                    free_pages(folder, total_bytes)
                     appended = _append(subject, partition, batch, total_bytes)
                     flows[f"append, batches of {size}", subject.name].append(appended)
                     if subject.name != FLOOR:  # which cannot fetch
@@ -137,13 +138,6 @@ def _fetch(
         cpu_s = subject.server.cpu_s - cpu_before_s
         assert link.received_bytes >= count * len(batch), "every batch was sent"
     return Flow(moved_bytes=count * len(batch), elapsed_s=done.elapsed_s, cpu_s=cpu_s)
-
-
-def _free_pages(folder: Path, total_bytes: int) -> None:
-    """Leave the kernel more free pages that have been written before than an append will need."""
-    path = folder / "freed"
-    _page_cache(path, total_bytes * 3 // 2)
-    path.unlink()
 
 
 def _page_cache(path: Path, total_bytes: int) -> Flow:

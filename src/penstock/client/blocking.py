@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from time import time_ns
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.admin import TopicDescription, TopicSummary
@@ -26,11 +26,7 @@ from penstock.client.receipts import Receipt
 from penstock.client.starts import Start
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.model.ids import TopicPartition
-from penstock.model.limits import KIB
 from penstock.records import Message
-
-# Each batch costs a change of threads and back, which takes as long as hundreds of messages.
-BATCH_BYTES_DEFAULT: Final = 512 * KIB
 
 
 def connect_blocking(
@@ -90,12 +86,9 @@ class BlockingClient:
         return thread.run(publishing)
 
     def producer(self, **settings: Unpack[ProducerSettings]) -> BlockingProducer:
-        """A producer that gathers messages into batches; use it in a `with`.
-
-        The settings are those of `Client.producer`, but a batch is larger by default.
-        """
+        """A producer that gathers messages into batches; use it in a `with`. Its settings are
+        those of `Client.producer`."""
         thread = self._open_thread()
-        settings.setdefault("batch_bytes", BATCH_BYTES_DEFAULT)
         return BlockingProducer(thread, thread.call(lambda: self._client.producer(**settings)))
 
     def consumer(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:

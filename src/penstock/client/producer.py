@@ -58,7 +58,7 @@ class ProducerConfig:
     linger_ms: float = 5
     """How long a batch waits for company. 0 sends at once what one turn of the loop brought."""
 
-    batch_bytes: int = 128 * KIB
+    batch_bytes: int = 512 * KIB
     """A batch leaves when it has this size. A larger message travels alone."""
 
     buffer_bytes: int = 64 * MIB
