@@ -229,6 +229,12 @@ async def test_partitions_that_could_not_be_made_can_be_asked_for_again(
         with pytest.raises(StorageError):
             await add_partitions(client, 3)
         assert len((await client.describe("orders")).partitions) == 1
+        disk.fail_next("flush")
+        with pytest.raises(StorageError):
+            await add_partitions(client, 3)
+        assert len((await client.describe("orders")).partitions) == 1
+        with pytest.raises(PenstockError):
+            await client.produce("orders", batch([b"a"]), partition=2)
         await add_partitions(client, 3)
         await client.produce("orders", batch([b"a"]), partition=2)
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import struct
 import uuid
-from typing import Final
+from collections.abc import Iterable
 
+from penstock.broker import producer_snapshot
 from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
 from penstock.broker.partition import Partition
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import (
-    CorruptLog,
     InvalidTopic,
-    PenstockError,
     StorageError,
     StorageFailed,
     UnknownTopic,
@@ -32,14 +30,9 @@ from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.replica import Replica
 from penstock.storage.files import Directory, typed
-from penstock.storage.journal import read_journal, remove_journal, write_journal
 from penstock.storage.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
-
-_PRODUCERS_JOURNAL: Final = "producers.journal"
-# Of which topic, and up to which offset.
-_SNAPSHOT: Final = struct.Struct(">32sq")
 
 
 class Partitions:
@@ -107,9 +100,16 @@ class Partitions:
             for name in names:
                 self._open[name] = self._open_partition(name, topic.id, term, config)
         except StorageError:
-            for name in names:
-                self._discard(name)
+            self.discard(names)
             raise
+
+    def discard(self, names: Iterable[TopicPartition]) -> None:
+        """Let partitions go as they are."""
+        for name in names:
+            partition = self._open.pop(name, None)
+            if partition is not None:
+                partition.is_open = False
+                partition.replica.discard()
 
     def _make_folders(self, topic: str, count: int, *, flush: bool) -> None:
         """The folders of a topic's partitions, where they are missing. It flushes, so it is for a
@@ -142,16 +142,10 @@ class Partitions:
             partition.wake_all()
         for partition in partitions:
             await _idle(partition)
-            self._discard(partition.name)
+        self.discard([partition.name for partition in partitions])
         for name in [name for name in self._offline if name[0] == topic]:
             del self._offline[name]
         await asyncio.to_thread(self._move_to_trash, topic)
-
-    def _discard(self, name: TopicPartition) -> None:
-        partition = self._open.pop(name, None)
-        if partition is not None:
-            partition.is_open = False
-            partition.replica.discard()
 
     def _move_to_trash(self, topic: str) -> None:
         try:
@@ -216,31 +210,8 @@ class Partitions:
             logger.error("No mark of the orderly stop is left, so the next start reads: %s", error)
 
     def save_producers(self, partition: Partition) -> None:
-        """Write who produces to the partition, so that recovery reads only what came after, and
-        retention may delete what came before. The snapshot is written once all it says is
-        committed; `partition.producers_saved_offset` tells how far one was tried."""
-        if partition.is_saving_producers:
-            return
-        partition.is_saving_producers = True
-        end_offset = partition.replica.log.next_offset
-        rolls = partition.replica.log.rolls
-        header = _SNAPSHOT.pack(partition.topic_id.encode(), end_offset)
-        job = _WriteSnapshot(
-            partition, self._folder(partition.name), header + partition.producers.encode()
-        )
-
-        def tried() -> None:
-            partition.is_saving_producers = False
-            partition.producers_saved_offset = end_offset
-            partition.rolls_saved = rolls
-
-        def write(error: PenstockError | None) -> None:
-            if error is None:
-                self._flusher.submit(job, tried)
-            else:
-                partition.is_saving_producers = False
-
-        partition.replica.when_committed(end_offset, write)
+        """Write who produces to the partition, so that recovery reads only what came after."""
+        producer_snapshot.save(partition, self._folder(partition.name), self._flusher)
 
     def _open_partition(
         self, name: TopicPartition, topic_id: TopicId, term: Term, config: TopicConfig
@@ -251,7 +222,7 @@ class Partitions:
         if clean_end is not None and clean_end.next_offset == log.next_offset:
             producers = ProducerState.decode(clean_producers)
         else:
-            producers = _recover_producers(folder, topic_id, log, self._clock.now_ms())
+            producers = producer_snapshot.recover(folder, topic_id, log, self._clock.now_ms())
         replica = Replica(
             str(name),
             log,
@@ -280,24 +251,6 @@ class Partitions:
         )
 
 
-class _WriteSnapshot:
-    """A producer snapshot on its way to disk, on a flusher's thread."""
-
-    def __init__(self, partition: Partition, folder: Directory, snapshot: bytes) -> None:
-        self._partition = partition
-        self._folder = folder
-        self._snapshot = snapshot
-
-    def run(self) -> None:
-        if not self._partition.is_open:
-            return
-        try:
-            write_journal(self._folder, _PRODUCERS_JOURNAL, self._snapshot)
-        except StorageError as error:
-            # Recovery then reads further back, nothing worse.
-            logger.warning("A producer snapshot could not be written: %s", error)
-
-
 async def _idle(partition: Partition) -> None:
     idle = asyncio.get_running_loop().create_future()
     partition.replica.when_idle(lambda: idle.set_result(None))
@@ -310,27 +263,3 @@ def _log_config(config: TopicConfig) -> LogConfig:
         segment_ms=config.segment_ms,
         index_interval_bytes=config.index_interval_bytes,
     )
-
-
-def _recover_producers(
-    folder: Directory, topic_id: TopicId, log: Log, now_ms: int
-) -> ProducerState:
-    """Who produced to the log: from the snapshot and the batches after it, or from all batches."""
-    producers, offset = ProducerState(), log.start_offset
-    try:
-        snapshot = read_journal(folder, _PRODUCERS_JOURNAL)
-        if snapshot is not None and len(snapshot) >= _SNAPSHOT.size:
-            snapshot_topic, snapshot_offset = _SNAPSHOT.unpack_from(snapshot)
-            if snapshot_topic.decode() != topic_id or snapshot_offset > log.next_offset:
-                # Of a topic that had this name before, or of an end that the log has lost since:
-                # it must not be believed when the log has grown that far again.
-                remove_journal(folder, _PRODUCERS_JOURNAL)
-            else:
-                producers = ProducerState.decode(snapshot[_SNAPSHOT.size :])
-                offset = max(offset, snapshot_offset)
-    except (CorruptLog, UnicodeDecodeError) as error:
-        logger.warning("A producer snapshot is unusable, so the whole log is read: %s", error)
-    for header in log.headers(offset):
-        if header.producer_id >= 0:
-            producers.record(header, header.base_offset, now_ms)
-    return producers

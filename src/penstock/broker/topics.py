@@ -22,7 +22,7 @@ from penstock.model.errors import (
     TopicExists,
     UnknownTopic,
 )
-from penstock.model.ids import check_topic_name, is_internal
+from penstock.model.ids import TopicPartition, check_topic_name, is_internal
 from penstock.model.limits import TOPICS_MAX
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
@@ -125,8 +125,13 @@ class Topics:
             # Before the registry knows of them: if they cannot be made, nothing has changed.
             term = topic.partitions[0].term
             config = self.effective_config(topic)
-            await self._partitions.open_new(topic, range(have, total), term, config)
-            await self._registry.add_partitions(name, total)
+            added = range(have, total)
+            await self._partitions.open_new(topic, added, term, config)
+            try:
+                await self._registry.add_partitions(name, total)
+            except StorageError:
+                self._partitions.discard(TopicPartition(name, number) for number in added)
+                raise
 
     def find(self, name: str) -> TopicImage:
         """The topic, or an error that says how to get it."""
