@@ -96,6 +96,14 @@ class GroupOffsetsStore:
         if self._failure is not None:
             raise StorageFailed(self._failure.message)
 
+    def _check_room(self, group: str, offsets: Sequence[CommittedOffset]) -> None:
+        """Only what a group has not committed before takes room."""
+        if self._state.count + len(offsets) <= GROUP_OFFSETS_MAX:
+            return
+        self._state.forget(self._is_gone)
+        if self._state.count + self._state.count_new(group, offsets) > GROUP_OFFSETS_MAX:
+            raise Busy(f"The broker keeps {GROUP_OFFSETS_MAX} offsets of groups and no more.")
+
     def _is_gone(self, offset: CommittedOffset) -> bool:
         """Whether the topic it was committed for has been deleted."""
         try:
@@ -122,8 +130,7 @@ class GroupOffsetsStore:
         self._check()
         if not offsets:
             return
-        if self._state.count + len(offsets) > GROUP_OFFSETS_MAX:
-            raise Busy(f"The broker keeps {GROUP_OFFSETS_MAX} offsets of groups and no more.")
+        self._check_room(group, offsets)
         await self._ensure_topic()
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(([encode_commit(group, offset) for offset in offsets], durable))
@@ -191,8 +198,11 @@ class GroupOffsetsStore:
                 durable.set_exception(error)
         if self._queue:
             self._write_queued()
-        elif error is None:
-            self._checkpoint_if_due()
+        elif error is None and not self._partitions.is_closing:
+            try:
+                self._checkpoint_if_due()
+            except PenstockError as failed:
+                logger.warning("Group offsets are not written anew yet: %s", failed)
 
     def _checkpoint_if_due(self) -> None:
         """Only here, where no commit is on its way: one that the checkpoint did not know of would

@@ -69,8 +69,12 @@ class Housekeeping:
         log.drop_idle_files()
         if replica.failure is not None:
             return
-        if log.is_roll_due(now_ms):
-            replica.roll()
+        try:
+            if log.is_roll_due(now_ms):
+                replica.roll()
+        except StorageError as error:
+            # Where there is no room for a new segment, deleting old ones may make some.
+            logger.warning("%s could not begin a new segment: %s", partition.name, error)
         delete_offset = self._delete_offset(partition, now_ms)
         may_delete = partition.producers_saved_offset >= delete_offset > log.start_offset
         must_save = delete_offset > log.start_offset and not may_delete

@@ -92,16 +92,25 @@ class Partitions:
 
     async def open_new(
         self, topic: TopicImage, numbers: range, term: Term, config: TopicConfig
-    ) -> None:
-        """Make and open partitions that the topic did not have; all of them, or none."""
+    ) -> list[TopicPartition]:
+        """Make and open partitions that the topic did not have; all of them, or none. Nobody finds
+        them before `serve`."""
         await asyncio.to_thread(self._make_folders, topic.name, numbers.stop, flush=True)
         names = [TopicPartition(topic.name, number) for number in numbers]
         try:
             for name in names:
-                self._open[name] = self._open_partition(name, topic.id, term, config)
+                partition = self._open_partition(name, topic.id, term, config)
+                partition.is_open = False
+                self._open[name] = partition
         except StorageError:
             self.discard(names)
             raise
+        return names
+
+    def serve(self, names: Iterable[TopicPartition]) -> None:
+        """Let new partitions be found."""
+        for name in names:
+            self._open[name].is_open = True
 
     def discard(self, names: Iterable[TopicPartition]) -> None:
         """Let partitions go as they are."""
@@ -253,7 +262,8 @@ class Partitions:
 
 async def _idle(partition: Partition) -> None:
     idle = asyncio.get_running_loop().create_future()
-    partition.replica.when_idle(lambda: idle.set_result(None))
+    # Whoever waits may have been cancelled by then.
+    partition.replica.when_idle(lambda: None if idle.done() else idle.set_result(None))
     await idle
 
 

@@ -22,7 +22,7 @@ from penstock.model.errors import (
     TopicExists,
     UnknownTopic,
 )
-from penstock.model.ids import TopicPartition, check_topic_name, is_internal
+from penstock.model.ids import check_topic_name, is_internal
 from penstock.model.limits import TOPICS_MAX
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
@@ -73,12 +73,12 @@ class Topics:
             topic = await self._registry.create_topic(name, count, kept)
             try:
                 term = topic.partitions[0].term
-                await self._partitions.open_new(
-                    topic, range(count), term, self.effective_config(topic)
-                )
+                config = self.effective_config(topic)
+                made = await self._partitions.open_new(topic, range(count), term, config)
             except StorageError:
                 await self._remove(name)
                 raise
+            self._partitions.serve(made)
             return topic
 
     async def create_missing(self, names: Iterable[str]) -> None:
@@ -125,13 +125,13 @@ class Topics:
             # Before the registry knows of them: if they cannot be made, nothing has changed.
             term = topic.partitions[0].term
             config = self.effective_config(topic)
-            added = range(have, total)
-            await self._partitions.open_new(topic, added, term, config)
+            made = await self._partitions.open_new(topic, range(have, total), term, config)
             try:
                 await self._registry.add_partitions(name, total)
-            except StorageError:
-                self._partitions.discard(TopicPartition(name, number) for number in added)
+            except BaseException:
+                self._partitions.discard(made)
                 raise
+            self._partitions.serve(made)
 
     def find(self, name: str) -> TopicImage:
         """The topic, or an error that says how to get it."""
@@ -147,7 +147,13 @@ class Topics:
     async def _remove(self, name: str) -> None:
         """Delete, or finish a deletion that had begun."""
         if not self._registry.image.topics[name].deleting:
-            await self._registry.begin_deletion(name)
+            try:
+                await self._registry.begin_deletion(name)
+            except StorageError:
+                if self._registry.image.topics[name].deleting:
+                    # A restart will delete it, so nothing more may be acknowledged in it.
+                    await self._partitions.delete(name)
+                raise
         await self._partitions.delete(name)
         await self._registry.finish_deletion(name)
 

@@ -7,7 +7,7 @@ order; `checkpoint` writes records that lead to the same state, so that older on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,6 +62,11 @@ class GroupOffsets:
             offset=what["offset"],
             metadata=what["metadata"],
         )
+
+    def count_new(self, group: str, offsets: Iterable[CommittedOffset]) -> int:
+        """How many of these the group has not committed before."""
+        committed = self._groups.get(group, {})
+        return len({(offset.topic, offset.partition) for offset in offsets} - committed.keys())
 
     def forget(self, is_gone: Callable[[CommittedOffset], bool]) -> None:
         """Drop offsets of topics that are no more; a checkpoint then leaves them out."""

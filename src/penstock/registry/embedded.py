@@ -7,8 +7,8 @@ replaced only after the journal that holds it is durable, so what was answered s
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +19,8 @@ from penstock.model.ids import BrokerId, Term, TopicId
 from penstock.registry.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from penstock.storage.files import Directory
 from penstock.storage.journal import read_journal, write_journal
+
+logger = logging.getLogger(__name__)
 
 _JOURNAL: Final = "registry.journal"
 # A lone voter is elected once and for ever.
@@ -114,21 +116,38 @@ class EmbeddedRegistry:
             }
         ).encode()
         # Off the loop, because it flushes; under the lock, so that journals keep their order.
-        await asyncio.to_thread(self._replace_journal, payload)
+        writing = asyncio.ensure_future(asyncio.to_thread(self._replace_journal, payload))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled, and must not write when others think it is over.
+            await asyncio.wait([writing])
+            raise
+        except StorageError:
+            if self._written == payload:
+                # It could not be undone: what was refused is what a restart will find.
+                self._image = replace(self._image, topics=topics)
+            raise
         self._next_producer_id = next_producer_id
         self._image = replace(self._image, topics=topics)
 
     def _replace_journal(self, payload: bytes) -> None:
         try:
             write_journal(self._directory, _JOURNAL, payload)
+            self._written = payload
         except StorageError:
-            # It may have been replaced all the same, and what was refused would be true after a
-            # restart: put back what still holds.
-            if self._written is not None:
-                with contextlib.suppress(StorageError):
-                    write_journal(self._directory, _JOURNAL, self._written)
+            self._put_back(payload)
             raise
-        self._written = payload
+
+    def _put_back(self, refused: bytes) -> None:
+        """If what was refused is in place all the same, put back what still holds: or it would be
+        true after a restart. If that fails too, it is what holds from now on."""
+        try:
+            if self._written is not None and read_journal(self._directory, _JOURNAL) == refused:
+                write_journal(self._directory, _JOURNAL, self._written)
+        except StorageError as error:
+            logger.error("%s could not be put back as it was: %s", _JOURNAL, error)
+            self._written = refused
 
     def _load(self, data: bytes) -> None:
         try:

@@ -6,7 +6,10 @@ invariant: when `end_turn` returns, no replica holds on to bytes of a receive bu
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
 
 
 class Writer(Protocol):
@@ -30,4 +33,8 @@ class Driver:
         while self._dirty:
             dirty, self._dirty = self._dirty, []
             for writer in dirty:
-                writer.write_proposed()
+                try:
+                    writer.write_proposed()
+                except Exception:
+                    # A bug of ours in one must not keep the others from being written.
+                    logger.exception("What was proposed in a turn could not be handled")

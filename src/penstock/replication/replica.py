@@ -124,9 +124,10 @@ class Replica:
     def set_durability(self, durability: Durability) -> None:
         """Let it hold from now on, also for what waits: less may be enough for that now."""
         self.durability = durability
-        if durability == "os":
-            self._advance(self.log.written_offset)
-        self._flush()
+        if self.failure is None:
+            if durability == "os":
+                self._advance(self.log.written_offset)
+            self._flush()
 
     def roll(self) -> None:
         """Begin a new segment, so that retention can take the old one."""
@@ -158,7 +159,7 @@ class Replica:
     def _flush(self) -> None:
         """Start the next flush, unless one runs: that one's end starts it. So everything that
         arrives while the disk is busy is covered by one flush."""
-        if self._flushing is not None:
+        if self._flushing is not None or self.failure is not None:
             return
         try:
             job = self.log.flush_job(include_active=self.durability == "fsync")
@@ -173,16 +174,15 @@ class Replica:
         job, self._flushing = self._flushing, None
         assert job is not None
         try:
-            durable_offset = self.log.finish_flush(job)
+            self._advance(self.log.finish_flush(job))
+            self._flush()
         except StorageError as error:
             self._fail(error)
-        else:
-            self._advance(durable_offset)
-            self._flush()
-        if self._flushing is None:
-            idle, self._on_idle = self._on_idle, []
-            for then in idle:
-                then()
+        finally:
+            if self._flushing is None:
+                idle, self._on_idle = self._on_idle, []
+                for then in idle:
+                    then()
 
     def _advance(self, offset: int) -> None:
         if offset <= self.high_watermark:
@@ -212,11 +212,14 @@ class Replica:
     def _fail(self, error: StorageError) -> None:
         """The disk did not keep what it was given: nothing more is written here, since no later
         success could make up for it. What is committed can still be read."""
+        if self.failure is not None:
+            return
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
-        # Those who wait are told of the failure, so it must not come back after a restart: the
-        # kernel may still have it in its cache, and would say that it is on the disk.
-        self.log.abandon(self.high_watermark, error.message)
+        self.log.failure = self.log.failure or error.message
         waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
             done(error)
+        # Those who waited are told of the failure, so it must not come back after a restart: the
+        # kernel may still have it in its cache, and would say that it is on the disk.
+        self.when_idle(lambda: self.log.abandon(self.high_watermark))

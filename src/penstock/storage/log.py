@@ -25,7 +25,15 @@ from penstock.storage.jobs import FlushJob, RemovalJob
 from penstock.storage.lookup import first_at_time
 from penstock.storage.recovery import DELETED_SUFFIX, CleanEnd, recover
 from penstock.storage.scan import SCAN_CHUNK_BYTES
-from penstock.storage.segment import LOG_SUFFIX, SPAN_MAX, Mark, Segment, SegmentInfo, Staged
+from penstock.storage.segment import (
+    LOG_SUFFIX,
+    SPAN_MAX,
+    Mark,
+    Segment,
+    SegmentInfo,
+    Staged,
+    sealed_stem,
+)
 from penstock.storage.slice import EMPTY, FileSlice
 
 __all__ = ["CleanEnd", "FlushJob", "Log", "LogConfig", "RemovalJob"]
@@ -49,13 +57,13 @@ class Log:
         "_begun_ms",
         "_directory",
         "_durable_offset",
-        "_failure",
         "_firsts",
         "_job",
         "_rolls_durable",
         "_segments",
         "_staged",
         "config",
+        "failure",
         "name",
         "next_offset",
         "rolls",
@@ -71,7 +79,7 @@ class Log:
         self._firsts = [segment.first_offset for segment in segments]
         self._staged: list[Staged] = []
         self._job: FlushJob | None = None
-        self._failure: str | None = None
+        self.failure: str | None = None
         # Segments begun since the log was opened, and those of them whose name is durable.
         self.rolls = 0
         # The name of the file that was found may not be durable either: a killed process leaves
@@ -115,7 +123,7 @@ class Log:
     @property
     def failed(self) -> bool:
         """Whether the log is read-only until the broker is restarted."""
-        return self._failure is not None
+        return self.failure is not None
 
     def segments(self) -> list[SegmentInfo]:
         try:
@@ -130,8 +138,8 @@ class Log:
 
         `header` is the batch's own, checked; its offset and term are not looked at.
         """
-        if self._failure is not None:
-            raise StorageFailed(self._failure)
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
         assert len(batch) == header.length, (len(batch), header.length)
         base_offset = self.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
@@ -195,8 +203,8 @@ class Log:
 
     def roll(self) -> None:
         """Begin a new segment unless the active one is empty; the next flush job seals the old."""
-        if self._failure is not None:
-            raise StorageFailed(self._failure)
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
         assert not self._staged, len(self._staged)
         try:
             if self._segments[-1].size_bytes > 0:
@@ -235,7 +243,7 @@ class Log:
                 # Or the name could come back after a crash, with offsets given anew since.
                 self._directory.flush()
         except OSError as error:
-            self._failure = f"{typed(error, f'undoing a write to {self.name}')}"
+            self.failure = f"{typed(error, f'undoing a write to {self.name}')}"
 
     # --- making durable ------------------------------------------------------------------------
 
@@ -244,8 +252,8 @@ class Log:
 
         Without the active segment: only what was rolled, which is sealed by the job.
         """
-        if self._failure is not None:
-            raise StorageFailed(self._failure)
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
         assert self._job is None, "a flush job is under way"
         segments = self._segments
         active = segments[-1]
@@ -282,8 +290,10 @@ class Log:
         self._job = None
         if job.error is not None:
             failure = typed(job.error, f"flushing {self.name}")
-            self._failure = f"The partition is read-only since a flush failed. {failure}"
-            raise StorageFailed(self._failure) from job.error
+            self.failure = f"The partition is read-only since a flush failed. {failure}"
+            raise StorageFailed(self.failure) from job.error
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
         for segment in job.segments:
             segment.seal()
         self._rolls_durable = max(self._rolls_durable, job.rolls)
@@ -299,7 +309,7 @@ class Log:
         assert not self._staged, len(self._staged)
         clean_end = None
         try:
-            if self._failure is None:
+            if self.failure is None:
                 job = self.flush_job(include_active=True)
                 if job is not None:
                     job.run()
@@ -320,8 +330,8 @@ class Log:
 
     def truncate(self, offset: int) -> None:
         """Drop everything from the offset on, durably; it must be where a batch begins."""
-        if self._failure is not None:
-            raise StorageFailed(self._failure)
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
         assert self._job is None, "a flush job is under way"
         if not self.start_offset <= offset <= self.written_offset:
             raise _out_of_range(offset, self.start_offset, self.written_offset)
@@ -342,35 +352,40 @@ class Log:
                 segment.reopen()
             segment.cut(offset)
         except OSError as error:
-            self._failure = f"{typed(error, f'truncating {self.name}')}"
-            raise StorageFailed(self._failure) from error
+            self.failure = f"{typed(error, f'truncating {self.name}')}"
+            raise StorageFailed(self.failure) from error
         self._begun_ms = None
         self.next_offset = self.written_offset = offset
         self._durable_offset = min(self._durable_offset, offset)
 
-    def abandon(self, offset: int, failure: str) -> None:
-        """Write no more, and take out what was written from the offset on, as far as the disk lets
-        us: nobody was told that it is durable, and a restart could take it for that."""
-        self._failure = self._failure or failure
+    def abandon(self, offset: int) -> None:
+        """After a failure, with no job under way: take out what was written from the offset on, as
+        far as the disk lets us. Nobody was told that it is durable, and a restart could take it
+        for that. A segment that a job had sealed stays: it was flushed before it got its name."""
+        assert self.failure is not None, "abandoned without a failure"
+        assert self._job is None, "a flush job is under way"
         self._staged = []
-        offset = max(offset, self._segments[0].first_offset)
+        segments = self._segments
         try:
-            while self._segments[-1].first_offset > offset:
-                for name in self._segments[-1].file_names():
+            while len(segments) > 1 and segments[-1].first_offset >= offset:
+                if _has_sealed_name(segments[-1]):
+                    break
+                for name in segments[-1].file_names():
                     remove_if_there(self._directory, name)
-                del self._segments[-1], self._firsts[-1]
-            segment = self._segments[-1]
-            if offset < segment.next_offset and not segment.sealed:
-                segment.file.truncate(segment.position_of(offset))
+                del segments[-1], self._firsts[-1]
+            last = segments[-1]
+            if last.first_offset <= offset < last.next_offset and not _has_sealed_name(last):
+                last.cut(offset)
         except (OSError, StorageError) as error:
             logger.warning("%s could not be cut back to offset %d: %s", self.name, offset, error)
+        self.next_offset = self.written_offset = segments[-1].next_offset
 
     def discard(self) -> None:
         """Let go of the files as they are; the log is closed."""
         self._staged = []
         for segment in self._segments:
             segment.release()
-        self._failure = self._failure or f"The log {self.name} is closed."
+        self.failure = self.failure or f"The log {self.name} is closed."
 
     def delete_before(self, offset: int) -> list[RemovalJob]:
         """Let go of the sealed segments that end before the offset; the jobs unlink the files."""
@@ -466,3 +481,9 @@ def _segment_at(segments: list[Segment], firsts: list[int], offset: int) -> Segm
     if offset >= active.first_offset:
         return active
     return segments[bisect_right(firsts, offset) - 1]
+
+
+def _has_sealed_name(segment: Segment) -> bool:
+    """Also if the job that sealed it failed afterwards, and the log does not know."""
+    name = sealed_stem(segment.first_offset, segment.next_offset) + LOG_SUFFIX
+    return segment.sealed or segment.directory.exists(name)
