@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.records.builder import control_batch
-from penstock.records.header import check_batch, stamp_append_time
+from penstock.model.limits import MIB
+from penstock.records.builder import build_batch, control_batch
+from penstock.records.header import check_batch, stamp_append_time, write_header
 from penstock.storage.log import Log
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.unit.storage.harness import NOW_MS, append, make_batch, open_log
@@ -51,3 +52,23 @@ def test_control_batches_hold_no_messages() -> None:
     assert check_batch(memoryview(control)).is_control
     append(log, make_batch(), control, make_batch(timestamp_ms=NOW_MS + 200))
     assert log.offset_for_time(NOW_MS + 50, log.written_offset) == (2, NOW_MS + 200)
+
+
+def test_a_batch_that_would_open_into_too_much_is_named_by_its_first_record() -> None:
+    """A few kilobytes on the disk may be gigabytes in memory: the search does not open them."""
+    log = open_log(SimulatedDisk().root)
+    bomb = build_batch([(None, bytes(33 * MIB)), (None, b"x")], timestamp_ms=NOW_MS, codec=4)
+    assert len(bomb) < MIB
+    append(log, make_batch(timestamp_ms=NOW_MS - 10), bytes(bomb))
+    assert log.offset_for_time(NOW_MS, log.written_offset) == (1, NOW_MS)
+
+
+def test_lying_batches_are_opened_only_so_often() -> None:
+    """A batch may say a newer time than any record of it has; a search believes the ninth."""
+    log = open_log(SimulatedDisk().root)
+    for _ in range(12):
+        batch = bytearray(make_batch(timestamp_ms=NOW_MS))
+        header = check_batch(memoryview(batch))
+        write_header(batch, header._replace(max_timestamp_ms=NOW_MS + 1000))
+        append(log, bytes(batch))
+    assert log.offset_for_time(NOW_MS + 500, log.written_offset) == (8, NOW_MS + 1000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.model.errors import (
@@ -168,3 +170,20 @@ async def test_producer_ids_differ() -> None:
             response, _ = await client.channel.call(calls.INIT_PRODUCER, pb.InitProducerRequest())
             ids.add(response.producer_id)
         assert len(ids) == 3
+
+
+async def test_padded_envelopes_are_understood_but_not_remembered() -> None:
+    """R-NET-3: unknown fields are ignored, and cost no memory."""
+    async with running() as (_, client):
+        await client.create("orders")
+        padding = b"\x9a\x06\xd0\x0f" + bytes(2000)  # field 99, 2,000 bytes
+        envelope = pb.ProduceRequest(topic="orders", acks=-1).SerializeToString() + padding
+        answered = asyncio.get_running_loop().create_future()
+        client.channel.start_call(
+            calls.PRODUCE.number,
+            envelope,
+            [batch([b"a"])],
+            lambda error, _envelope, _payload: answered.set_result(error),
+        )
+        assert await answered is None
+        assert await client.values("orders") == [b"a"]
