@@ -89,6 +89,11 @@ class RawClient:
         assert [message.offset for message in messages] == list(range(len(messages)))
         return [message.value for message in messages]
 
+    async def commit(self, group: str, offset: int, topic: str = "orders") -> None:
+        committed = pb.GroupOffset(topic=topic, partition=0, offset=offset, metadata="note")
+        request = pb.CommitOffsetsRequest(group=group, offsets=[committed])
+        await self.channel.call(calls.COMMIT_OFFSETS, request)
+
     async def describe(self, topic: str) -> pb.DescribeTopicResponse:
         request = pb.DescribeTopicRequest(name=topic)
         response, _ = await self.channel.call(calls.DESCRIBE_TOPIC, request)

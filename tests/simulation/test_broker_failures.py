@@ -21,12 +21,6 @@ from penstock.testing.simulated_disk import SimulatedDirectory, SimulatedDisk, S
 from tests.support import ManualClock, RawClient, allow_small_segments, batch, running
 
 
-async def commit(client: RawClient, group: str, offset: int) -> None:
-    committed = pb.GroupOffset(topic="orders", partition=0, offset=offset)
-    request = pb.CommitOffsetsRequest(group=group, offsets=[committed])
-    await client.channel.call(calls.COMMIT_OFFSETS, request)
-
-
 class Gate:
     """Holds up the flush of some files until it is opened."""
 
@@ -69,9 +63,9 @@ async def test_a_checkpoint_on_its_way_does_not_hang_the_stop(
     async with stopping_in_time() as (_, client):
         await client.create("orders")
         for offset in range(2):
-            await commit(client, "g", offset)
+            await client.commit("g", offset)
         gate = Gate(monkeypatch, "__offsets")
-        committing = asyncio.create_task(commit(client, "g", 3))
+        committing = asyncio.create_task(client.commit("g", 3))
         await gate.until_reached()
         asyncio.get_running_loop().call_later(0.1, gate.open.set)
         await committing
@@ -83,12 +77,12 @@ async def test_a_late_call_does_not_hang_the_stop(
 ) -> None:
     async with stopping_in_time(shutdown_timeout_ms=50) as (_, client):
         await client.create("orders")
-        await commit(client, "g", 0)
+        await client.commit("g", 0)
         gate = Gate(monkeypatch, ".log")
         late = [asyncio.create_task(client.produce("orders", batch([b"a"])))]
         await gate.until_reached()
         if what == "commit":
-            late.append(asyncio.create_task(commit(client, "g", 1)))  # type: ignore[arg-type]
+            late.append(asyncio.create_task(client.commit("g", 1)))  # type: ignore[arg-type]
         else:
             request = pb.DeleteTopicRequest(name="orders")
             deleting = client.channel.call(calls.DELETE_TOPIC, request)
@@ -245,10 +239,10 @@ async def test_groups_go_on_at_the_limit_of_offsets(monkeypatch: pytest.MonkeyPa
     async with running() as (_, client):
         await client.create("orders")
         for group in "abc":
-            await commit(client, group, 0)
-        await commit(client, "a", 1)
+            await client.commit(group, 0)
+        await client.commit("a", 1)
         with pytest.raises(PenstockError, match="no more"):
-            await commit(client, "d", 0)
+            await client.commit("d", 0)
 
 
 async def test_what_a_restart_will_delete_is_not_written_to(

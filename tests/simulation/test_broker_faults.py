@@ -22,12 +22,6 @@ from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk, Simul
 from tests.support import CONFIG, RawClient, allow_small_segments, batch, running
 
 
-async def commit(client: RawClient, group: str, offset: int, topic: str = "orders") -> None:
-    committed = pb.GroupOffset(topic=topic, partition=0, offset=offset)
-    request = pb.CommitOffsetsRequest(group=group, offsets=[committed])
-    await client.channel.call(calls.COMMIT_OFFSETS, request)
-
-
 async def committed(client: RawClient, group: str) -> list[int]:
     request = pb.FetchOffsetsRequest(group=group)
     response, _ = await client.channel.call(calls.FETCH_OFFSETS, request)
@@ -109,9 +103,9 @@ async def test_a_checkpoint_of_offsets_is_durable_whatever_the_default(
     defaults = TopicConfig(durability="os")
     async with running(disk.root, retention_check_ms=1, topic_defaults=defaults) as (_, client):
         await client.create("orders")
-        await commit(client, "old", 5)
+        await client.commit("old", 5)
         for offset in range(100):
-            await commit(client, "busy", offset)
+            await client.commit("busy", offset)
         async with asyncio.timeout(10):
             while not (await client.describe("__offsets")).partitions[0].log_start_offset:
                 await asyncio.sleep(0)
@@ -163,14 +157,14 @@ async def test_a_topic_made_again_does_not_inherit_what_groups_had_read() -> Non
     async with running(disk.root) as (_, client):
         await client.create("orders")
         await client.produce("orders", batch([b"a", b"b"]))
-        await commit(client, "billing", 2)
+        await client.commit("billing", 2)
         await delete(client, "orders")
         assert await committed(client, "billing") == []
         await client.create("orders")
         assert await committed(client, "billing") == []
     async with running(disk.root) as (_, client):
         assert await committed(client, "billing") == []
-        await commit(client, "billing", 0)
+        await client.commit("billing", 0)
         assert await committed(client, "billing") == [0]
 
 
@@ -207,7 +201,7 @@ async def test_damaged_group_offsets_do_not_keep_the_broker_from_starting() -> N
         await client.create("orders")
         await client.produce("orders", batch([b"a"]))
         for offset in range(5):
-            await commit(client, "billing", offset)
+            await client.commit("billing", offset)
         crashed = disk.after_crash("lost")
     [path] = [path for path in crashed.files() if "__offsets" in path and path.endswith(".log")]
     crashed.flip_bit(path, 100, 3)
@@ -216,7 +210,7 @@ async def test_damaged_group_offsets_do_not_keep_the_broker_from_starting() -> N
         with pytest.raises(StorageFailed, match="Group offsets cannot be served"):
             await committed(client, "billing")
         with pytest.raises(StorageFailed):
-            await commit(client, "billing", 0)
+            await client.commit("billing", 0)
 
 
 async def test_partitions_that_could_not_be_made_can_be_asked_for_again(

@@ -1,4 +1,4 @@
-"""One client's connection as the broker sees it: who it is, and what waits on it.
+"""One client's connection as the broker sees it: what it means, and what waits on it.
 
 Calls arrive through `serve` and are dispatched; their answers leave by the channel. The invariant:
 when the connection is gone, nothing of the broker refers to it any more.
@@ -32,7 +32,7 @@ class Dispatch(Protocol):
 class Session:
     """Made by the broker for each accepted connection."""
 
-    __slots__ = ("_dispatch", "_on_close", "channel", "client_name", "produce_targets", "software")
+    __slots__ = ("_dispatch", "_on_close", "channel", "produce_targets")
 
     def __init__(
         self,
@@ -50,8 +50,6 @@ class Session:
             on_closed=self._closed,
             frame_bytes_max=frame_bytes_max,
         )
-        self.client_name = ""
-        self.software = ""
         # Produce envelopes seen here, and the partition and acks they name.
         self.produce_targets: dict[bytes, tuple[Partition, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}

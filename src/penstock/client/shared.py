@@ -22,9 +22,6 @@ class Shared(Generic[KeyT, ResultT]):
     def __init__(self) -> None:
         self._tasks: dict[KeyT, asyncio.Task[ResultT]] = {}
 
-    def is_running(self, key: KeyT) -> bool:
-        return key in self._tasks
-
     async def join(self, key: KeyT, work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
         """The result of the work for this key, which begins now unless it is under way."""
         task = self._tasks.get(key)

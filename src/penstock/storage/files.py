@@ -78,8 +78,6 @@ class Directory(Protocol):
     def subdirectory(self, name: str, *, create: bool = True) -> Directory:
         """The named subfolder. A created one is durable after `flush` of this folder."""
 
-    def free_bytes(self) -> int: ...
-
 
 def typed(error: OSError, doing: str) -> StorageError:
     """What the disk refused, as an error a user can be shown."""

@@ -133,7 +133,3 @@ class OsDirectory:
         if create:
             os.makedirs(path, _FOLDER_MODE, exist_ok=True)
         return OsDirectory(path)
-
-    def free_bytes(self) -> int:
-        room = os.statvfs(self.path)
-        return room.f_bavail * room.f_frsize

@@ -337,9 +337,6 @@ class SimulatedDirectory:
         assert isinstance(node, _Folder), name
         return SimulatedDirectory(self._disk, node, self._path(name))
 
-    def free_bytes(self) -> int:
-        return self._disk.free_bytes()
-
     def _make(self, name: str, node: _File | _Folder) -> None:
         crash = self._disk.begin("create", self._path(name))
         self.folder.entries[name] = node

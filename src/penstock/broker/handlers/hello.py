@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from penstock import __version__
 from penstock.broker.context import Context
 from penstock.broker.session import Session
 from penstock.model.limits import CLIENT_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
+
+logger = logging.getLogger(__name__)
 
 
 def hello(
@@ -19,8 +23,8 @@ def hello(
 ) -> None:
     del payload
     request = parse(pb.HelloRequest, envelope)
-    session.client_name = request.client_name[:CLIENT_NAME_LENGTH_MAX]
-    session.software = request.software[:CLIENT_NAME_LENGTH_MAX]
+    name = request.client_name[:CLIENT_NAME_LENGTH_MAX]
+    logger.debug("%s says hello: %r", session.channel.connection.peer, name)
     response = pb.HelloResponse(
         cluster_id=context.registry.image.cluster_id,
         broker_id=context.config.broker_id,

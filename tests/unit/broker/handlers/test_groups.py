@@ -14,12 +14,6 @@ from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import RawClient, running
 
 
-async def commit(client: RawClient, group: str, offset: int, topic: str = "orders") -> None:
-    committed = pb.GroupOffset(topic=topic, partition=0, offset=offset, metadata="note")
-    request = pb.CommitOffsetsRequest(group=group, offsets=[committed])
-    await client.channel.call(calls.COMMIT_OFFSETS, request)
-
-
 async def committed(client: RawClient, group: str) -> dict[str, int]:
     request = pb.FetchOffsetsRequest(group=group)
     response, _ = await client.channel.call(calls.FETCH_OFFSETS, request)
@@ -35,9 +29,9 @@ async def test_commits_survive(stop: str) -> None:
         await client.create("events")
         assert await committed(client, "billing") == {}
         for offset in range(10):
-            await commit(client, "billing", offset)
-        await commit(client, "billing", 3, "events")
-        await commit(client, "audit", 5)
+            await client.commit("billing", offset)
+        await client.commit("billing", 3, "events")
+        await client.commit("audit", 5)
         crashed = disk.after_crash("lost")
     async with running((disk if stop == "clean" else crashed).root) as (_, client):
         assert await committed(client, "billing") == {"orders": 9, "events": 3}
@@ -48,7 +42,7 @@ async def test_commits_survive(stop: str) -> None:
 async def test_commits_at_the_same_time_share_a_batch() -> None:
     async with running() as (_, client):
         await client.create("orders")
-        await asyncio.gather(*(commit(client, f"group{number}", number) for number in range(200)))
+        await asyncio.gather(*(client.commit(f"group{number}", number) for number in range(200)))
         for number in range(200):
             assert await committed(client, f"group{number}") == {"orders": number}
 
@@ -57,11 +51,11 @@ async def test_mistakes_are_refused() -> None:
     async with running() as (_, client):
         await client.create("orders")
         with pytest.raises(UnknownTopic):
-            await commit(client, "g", 0, "nowhere")
+            await client.commit("g", 0, "nowhere")
         with pytest.raises(InvalidRequest):
-            await commit(client, "g", -1)
+            await client.commit("g", -1)
         with pytest.raises(InvalidRequest):
-            await commit(client, "", 1)
+            await client.commit("", 1)
         assert await committed(client, "g") == {}
 
 
@@ -69,13 +63,13 @@ async def test_a_commit_that_could_not_be_written_is_not_there() -> None:
     disk = SimulatedDisk()
     async with running(disk.root) as (_, client):
         await client.create("orders")
-        await commit(client, "g", 1)
+        await client.commit("g", 1)
         disk.capacity_bytes = sum(map(len, disk.files().values())) + 20
         with pytest.raises(DiskFull):
-            await commit(client, "g", 2)
+            await client.commit("g", 2)
         assert await committed(client, "g") == {"orders": 1}
         disk.capacity_bytes = None
-        await commit(client, "g", 3)
+        await client.commit("g", 3)
     async with running(disk.root) as (_, client):
         assert await committed(client, "g") == {"orders": 3}
 
@@ -87,7 +81,7 @@ async def test_the_topic_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch)
     async with running(disk.root, retention_check_ms=1) as (_, client):
         await client.create("orders")
         for offset in range(100):
-            await commit(client, f"group{offset % 3}", offset)
+            await client.commit(f"group{offset % 3}", offset)
         async with asyncio.timeout(10):
             while not (await client.describe("__offsets")).partitions[0].log_start_offset:
                 await asyncio.sleep(0)
