@@ -3,11 +3,17 @@
     PenstockError
     ├── ProtocolError        MalformedFrame  UnsupportedVersion  UnknownCall  FrameTooLarge
     ├── TopicError           UnknownTopic  TopicExists  InvalidTopic  InvalidConfig
-    │                        TooManyPartitions
+    │                        TooManyPartitions  InvalidReplication  UnknownTopicId
     ├── BatchError           CorruptBatch  InvalidBatch  BatchTooLarge
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
+    │                        TransactionsRefused
+    ├── GroupError           UnknownGroup  GroupNotEmpty  InvalidGroup  GroupFull  UnknownMember
+    │                        MemberIdRequired  FencedInstance  UnreleasedInstance
+    │                        IllegalGeneration  RebalanceInProgress  InconsistentProtocol
+    │                        InvalidSessionTimeout  FencedMemberEpoch  StaleMemberEpoch
+    │                        UnsupportedAssignor  GroupSubscribed  OffsetMetadataTooLarge
     ├── OffsetOutOfRange
-    ├── NotLeader
+    ├── NotLeader, NotEnoughReplicas
     ├── StorageError         DiskFull  StorageFailed  CorruptLog
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
     └── InvalidRequest, InternalError, ClientClosed
@@ -126,6 +132,18 @@ class TooManyPartitions(TopicError):
     code = 25
 
 
+class InvalidReplication(TopicError):
+    """The topic cannot have so many replicas: there are not enough brokers."""
+
+    code = 26
+
+
+class UnknownTopicId(TopicError):
+    """There is no topic of this id: it was deleted, or made anew under its name."""
+
+    code = 27
+
+
 # --- batches -----------------------------------------------------------------------------------
 
 
@@ -181,6 +199,125 @@ class UnknownProducer(ProducerError):
     code = 43
 
 
+class TransactionsRefused(ProducerError):
+    """Transactions are not supported yet: leave transactional.id out."""
+
+    code = 44
+
+
+# --- groups ------------------------------------------------------------------------------------
+
+
+class GroupError(PenstockError):
+    """Something is wrong with a group of consumers."""
+
+    code = 80
+
+
+class UnknownGroup(GroupError):
+    """There is no group of this name."""
+
+    code = 81
+
+
+class GroupNotEmpty(GroupError):
+    """The group has members: stop its consumers first."""
+
+    code = 82
+
+
+class InvalidGroup(GroupError):
+    """The name cannot name a group."""
+
+    code = 83
+
+
+class GroupFull(GroupError):
+    """The group has as many members as the broker allows."""
+
+    code = 84
+
+
+class UnknownMember(GroupError):
+    """The group has no such member: it was removed, or never joined; join again."""
+
+    code = 85
+
+
+class MemberIdRequired(GroupError):
+    """The member has been given an id: join again with it."""
+
+    code = 86
+
+
+class FencedInstance(GroupError):
+    """Another member has taken over this group instance id."""
+
+    code = 87
+
+
+class UnreleasedInstance(GroupError):
+    """A member that is still there holds this group instance id."""
+
+    code = 88
+
+
+class IllegalGeneration(GroupError):
+    """The group has moved on to another generation: join again."""
+
+    code = 89
+
+
+class RebalanceInProgress(GroupError):
+    """The group is rebalancing: join again."""
+
+    code = 90
+    retriable = True
+
+
+class InconsistentProtocol(GroupError):
+    """The member shares no protocol with the other members of its group."""
+
+    code = 91
+
+
+class InvalidSessionTimeout(GroupError):
+    """The session timeout is outside what the broker allows."""
+
+    code = 92
+
+
+class FencedMemberEpoch(GroupError):
+    """The member's epoch is not the one the group gave it: join again with epoch 0."""
+
+    code = 93
+
+
+class StaleMemberEpoch(GroupError):
+    """The member's epoch is out of date: take it from the next heartbeat's answer."""
+
+    code = 94
+    retriable = True
+
+
+class UnsupportedAssignor(GroupError):
+    """The broker has no assignor of this name."""
+
+    code = 95
+
+
+class GroupSubscribed(GroupError):
+    """The group is subscribed to the topic: its offsets cannot be deleted now."""
+
+    code = 96
+
+
+class OffsetMetadataTooLarge(GroupError):
+    """The metadata of a committed offset is longer than the broker keeps."""
+
+    code = 97
+
+
 # --- reading, routing --------------------------------------------------------------------------
 
 
@@ -194,6 +331,13 @@ class NotLeader(PenstockError):
     """This broker does not lead the partition: refresh the route and ask its leader."""
 
     code = 51
+    retriable = True
+
+
+class NotEnoughReplicas(PenstockError):
+    """Fewer replicas are in sync than the topic's min_insync_replicas asks for."""
+
+    code = 52
     retriable = True
 
 
