@@ -6,7 +6,7 @@ BIN := .venv/bin
 CODEC := .venv/.codec-built
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check format bench bench-peers proto clean
+.PHONY: help setup demo run test check format bench bench-peers proto docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench-peers: setup  ## The same beside Apache Kafka and librdkafka, fetched wher
 
 proto: setup  ## Generate the protobuf module from its .proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. penstock/protocol/penstock.proto
+
+docs: setup  ## Write what is made from code into docs/kafka.md
+	@$(BIN)/python -m tools.kafka_table
 
 clean:  ## Remove .venv and everything built
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .hypothesis

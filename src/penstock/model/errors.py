@@ -3,8 +3,9 @@
     PenstockError
     ├── ProtocolError        MalformedFrame  UnsupportedVersion  UnknownCall  FrameTooLarge
     ├── TopicError           UnknownTopic  TopicExists  InvalidTopic  InvalidConfig
-    │                        TooManyPartitions  InvalidReplication  UnknownTopicId
-    ├── BatchError           CorruptBatch  InvalidBatch  BatchTooLarge
+    │                        TooManyPartitions  InvalidPartitions  InvalidReplication
+    │                        InvalidPlacement  UnknownTopicId
+    ├── BatchError           CorruptBatch  InvalidBatch  BatchTooLarge  InvalidTimestamp
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
     │                        TransactionsRefused
     ├── GroupError           UnknownGroup  GroupNotEmpty  InvalidGroup  GroupFull  UnknownMember
@@ -12,8 +13,9 @@
     │                        IllegalGeneration  RebalanceInProgress  InconsistentProtocol
     │                        InvalidSessionTimeout  FencedMemberEpoch  StaleMemberEpoch
     │                        UnsupportedAssignor  GroupSubscribed  OffsetMetadataTooLarge
+    │                        InvalidRegularExpression
     ├── OffsetOutOfRange
-    ├── NotLeader, NotEnoughReplicas
+    ├── NotLeader, NotEnoughReplicas, StaleTerm, UnknownTerm
     ├── StorageError         DiskFull  StorageFailed  CorruptLog
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
     └── InvalidRequest, InternalError, ClientClosed
@@ -144,6 +146,18 @@ class UnknownTopicId(TopicError):
     code = 27
 
 
+class InvalidPartitions(TopicError):
+    """The topic cannot have this number of partitions."""
+
+    code = 28
+
+
+class InvalidPlacement(TopicError):
+    """The partitions cannot be placed on these brokers."""
+
+    code = 29
+
+
 # --- batches -----------------------------------------------------------------------------------
 
 
@@ -170,6 +184,12 @@ class BatchTooLarge(BatchError):
     """The batch is larger than the topic accepts."""
 
     code = 33
+
+
+class InvalidTimestamp(BatchError):
+    """A message's time is further from the broker's than the topic accepts."""
+
+    code = 34
 
 
 # --- producers ---------------------------------------------------------------------------------
@@ -318,6 +338,12 @@ class OffsetMetadataTooLarge(GroupError):
     code = 97
 
 
+class InvalidRegularExpression(GroupError):
+    """The expression that names the topics of a subscription cannot be used."""
+
+    code = 98
+
+
 # --- reading, routing --------------------------------------------------------------------------
 
 
@@ -338,6 +364,20 @@ class NotEnoughReplicas(PenstockError):
     """Fewer replicas are in sync than the topic's min_insync_replicas asks for."""
 
     code = 52
+    retriable = True
+
+
+class StaleTerm(PenstockError):
+    """The partition has a newer leader than the client knows: refresh the route."""
+
+    code = 53
+    retriable = True
+
+
+class UnknownTerm(PenstockError):
+    """The client knows of a newer leader than this broker does: ask again."""
+
+    code = 54
     retriable = True
 
 

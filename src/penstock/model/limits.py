@@ -45,6 +45,14 @@ BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * KIB
 ENVELOPE_BYTES_MAX: Final = 8 * MIB
 # A hostile batch of a few kB must not decompress into the whole memory of a client.
 DECOMPRESSED_BYTES_MAX: Final = 1 * GIB
+# Where a topic's settings make the broker open what producers send: it has all of them to serve.
+OPENED_BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX
+
+# --- compaction --------------------------------------------------------------------------------
+
+# Keys that one compaction tells apart, at about 150 bytes of memory each; those beyond, and one
+# batch more, are for the next one.
+COMPACTION_KEYS_MAX: Final = 1_000_000
 
 # --- connections -------------------------------------------------------------------------------
 
@@ -73,9 +81,53 @@ PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 PRODUCE_TARGETS_MAX: Final = 1_000
 PRODUCE_TARGET_BYTES_MAX: Final = 512
 
+# --- groups ------------------------------------------------------------------------------------
+
+# They are all in memory, with their members; beyond it somebody makes them up.
+GROUPS_MAX: Final = 100_000
+
+# What one member of a classic group may join with: Kafka Streams has the largest, some 100 kB.
+GROUP_MEMBER_BYTES_MAX: Final = 1 * MIB
+# A classic group is one record, rewritten at each generation; its topic takes batches of 9 MiB.
+GROUP_RECORD_BYTES_MAX: Final = 8 * MIB
+# As in Kafka: a new member has no heartbeats, so one that is gone while its join waits would stay.
+GROUP_NEW_MEMBER_WAIT_MS_MAX: Final = 5 * 60 * 1000
+# With less a member would be removed before its next request can arrive.
+GROUP_REBALANCE_TIMEOUT_MS_MIN: Final = 1_000
+
 # --- fetches -----------------------------------------------------------------------------------
 
 # Fetches that one connection may have waiting, one a partition; further ones are answered at once.
 FETCHES_WAITING_MAX: Final = 1_000
 # The longest a fetch may wait for data: a client asks again, so nothing is gained beyond it.
 FETCH_WAIT_MS_MAX: Final = 5 * 60 * 1000
+
+# --- Kafka's protocol --------------------------------------------------------------------------
+
+# Requests other than produce: the largest, a leader's SyncGroup for thousands of members, fits.
+KAFKA_REQUEST_BYTES_MAX: Final = 8 * MIB
+# Produce requests of one connection under way, before it is not read: clients have five or so.
+KAFKA_PRODUCES_IN_FLIGHT_MAX: Final = 1_000
+# Fetch sessions (KIP-227) of all clients, as Kafka has it, and the partitions in all of them: half
+# a kB each, whether they exist or not. Without a session a client names its partitions each time.
+FETCH_SESSIONS_MAX: Final = 1_000
+FETCH_SESSION_PARTITIONS_MAX: Final = 200_000
+
+# --- subscriptions of consumer groups ----------------------------------------------------------
+
+# Member, instance, rack and host names: a client's name (255) and a UUID, with room. They are
+# kept for every member.
+MEMBER_NAME_LENGTH_MAX: Final = 512
+# All topic names one member may subscribe to, together: they are one record of the group.
+SUBSCRIPTION_CHARACTERS_MAX: Final = 512 * KIB
+# Room for an alternative of some hundred topic names.
+TOPIC_PATTERN_LENGTH_MAX: Final = 4 * KIB
+# Parentheses within parentheses: the reader of patterns recurses, and nobody writes more.
+TOPIC_PATTERN_DEPTH_MAX: Final = 40
+# What a pattern may grow to, its repetitions written out: bounds the memory of one.
+TOPIC_PATTERN_STATES_MAX: Final = 5_000
+# Steps of the automaton that a pattern remembers, about half a kB each.
+TOPIC_PATTERN_STEPS_MAX: Final = 4_000
+# State changes computed for one look at the topics, some tenths of a second: the usual pattern
+# takes a few hundred, whatever the number of topics; one made to be slow is refused.
+TOPIC_PATTERN_WORK_MAX: Final = 500_000

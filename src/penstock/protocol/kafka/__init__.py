@@ -1,0 +1,1 @@
+"""Kafka's wire protocol: message definitions, their codec, headers and error codes."""
