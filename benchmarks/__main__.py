@@ -19,6 +19,7 @@ import penstock
 from benchmarks import (
     client,
     codec,
+    compaction,
     end_to_end,
     partitions,
     produce_pipelined,
@@ -47,6 +48,7 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "end_to_end": end_to_end.run,
     "partitions": partitions.run,
     "startup": startup.run,
+    "compaction": compaction.run,
 }
 
 

@@ -1,6 +1,7 @@
 """How many messages a second does one Python process publish, confirmed, and consume, at 100 bytes
-and at 1 kB; and what CPU time does that cost the broker. Beside it, where peers are asked for,
-confluent-kafka with Kafka."""
+and at 1 kB; and what CPU time does that cost the broker, and how much memory does it have after it.
+Beside it, where peers are asked for, confluent-kafka (librdkafka) with the same broker and with
+Kafka: the broker is compared by these two, the client by ours and the last."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from typing import Final
 
 from benchmarks import budgets, pairs
 from benchmarks.freed_pages import free_pages
-from benchmarks.pairs import CONFLUENT, PENSTOCK_OS, WARM_UP_ROUNDS, Pair
+from benchmarks.pairs import (
+    CONFLUENT,
+    CONFLUENT_FSYNC,
+    CONFLUENT_OS,
+    PENSTOCK_OS,
+    WARM_UP_ROUNDS,
+    Pair,
+)
 from benchmarks.report import Row
 from benchmarks.servers import scratch_folder
 
@@ -29,6 +37,14 @@ _LIMITS: Final = {
     ("1 kB", "broker CPU, in"): ("≤", 0.5),
     ("1 kB", "broker CPU, out"): ("≤", 0.5),
 }
+# And what our broker must be to Kafka, both driven by librdkafka, at any size.
+_BROKER_LIMITS: Final = {
+    "produced": ("≥", 1.0),
+    "consumed": ("≥", 1.0),
+    "broker CPU, in": ("≤", 0.5),
+    "broker CPU, out": ("≤", 0.5),
+}
+_MEMORY_LIMIT: Final = ("≤", 0.1)
 
 
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
@@ -48,7 +64,8 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
                             values[what][pair.name].append(value)
             for what, by_name in values.items():
                 rows += _rows(size, what, by_name)
-    return rows
+        memory = {pair.name: pair.server.resident_bytes / 1e6 for pair in measured}
+    return rows + _memory_rows(memory)
 
 
 def _measure(pair: Pair, topic: str, value_bytes: int, count: int) -> dict[str, float]:
@@ -72,5 +89,17 @@ def _rows(size: str, what: str, by_name: dict[str, list[float]]) -> list[Row]:
     question = f"client, {size}, {what}"
     medians = {name: median(values) for name, values in by_name.items()}
     rows = [Row(question, name, value, _UNITS[what]) for name, value in medians.items()]
-    limit = _LIMITS.get((size, what))
-    return rows + budgets.ratios(question, medians, {(PENSTOCK_OS, CONFLUENT): limit})
+    limits = {
+        (PENSTOCK_OS, CONFLUENT): _LIMITS.get((size, what)),
+        (CONFLUENT_OS, CONFLUENT): _BROKER_LIMITS[what],
+        (CONFLUENT_FSYNC, CONFLUENT): None,
+    }
+    return rows + budgets.ratios(question, medians, limits)
+
+
+def _memory_rows(megabytes: dict[str, float]) -> list[Row]:
+    """Ours served all pairs but the last, Kafka that one only."""
+    question = "memory after this load"
+    kept = {name: value for name, value in megabytes.items() if name in (CONFLUENT_OS, CONFLUENT)}
+    rows = [Row(question, name, value, "MB") for name, value in kept.items()]
+    return rows + budgets.ratios(question, kept, {(CONFLUENT_OS, CONFLUENT): _MEMORY_LIMIT})

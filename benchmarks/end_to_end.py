@@ -18,7 +18,14 @@ from typing import Final
 from benchmarks import budgets, pairs
 from benchmarks.load import percentile
 from benchmarks.pace import PER_TICK
-from benchmarks.pairs import CONFLUENT, PENSTOCK_OS, WARM_UP_ROUNDS, Pair
+from benchmarks.pairs import (
+    CONFLUENT,
+    CONFLUENT_FSYNC,
+    CONFLUENT_OS,
+    PENSTOCK_OS,
+    WARM_UP_ROUNDS,
+    Pair,
+)
 from benchmarks.report import Row
 
 _QUESTION: Final = "end to end, 20,000 of 1 kB a second"
@@ -44,10 +51,16 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
         question = f"{_QUESTION}, p{share * 100:g}"
         values = {name: percentile(times, share) / 1e6 for name, times in times_ns.items()}
         rows += [Row(question, name, value, "ms") for name, value in values.items()]
-        rows += budgets.ratios(question, values, {(PENSTOCK_OS, CONFLUENT): limit})
-    for name, shares in cores.items():
-        rows.append(Row(f"{_QUESTION}, broker CPU", name, median(shares) * 100, "% of a core"))
-    return rows
+        limits = {
+            (PENSTOCK_OS, CONFLUENT): limit,
+            (CONFLUENT_OS, CONFLUENT): limit,
+            (CONFLUENT_FSYNC, CONFLUENT): None,
+        }
+        rows += budgets.ratios(question, values, limits)
+    question = f"{_QUESTION}, broker CPU"
+    percents = {name: median(shares) * 100 for name, shares in cores.items()}
+    rows += [Row(question, name, percent, "% of a core") for name, percent in percents.items()]
+    return rows + budgets.ratios(question, percents, {(CONFLUENT_OS, CONFLUENT): ("≤", 0.5)})
 
 
 def _measure(pair: Pair, topic: str, ticks: int) -> tuple[list[int], float]:

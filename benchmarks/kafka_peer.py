@@ -94,7 +94,9 @@ def prepare(folder: Path) -> Path:
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [java(), "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
     subprocess.run(
-        [*command, "-t", cluster_id, "-c", str(settings)], check=True, capture_output=True
+        [*command, f"--cluster-id={cluster_id}", "-c", str(settings)],
+        check=True,
+        capture_output=True,
     )
     return settings
 

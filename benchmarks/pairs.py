@@ -1,5 +1,5 @@
 """Who is measured through a client: ours with a broker of ours, with either durability, and, if
-asked for, confluent-kafka with Kafka.
+asked for, confluent-kafka (librdkafka) with that same broker and with Kafka.
 
 Not a measurement. Invariant: both clients do the same with the same messages; only the client and
 the broker differ.
@@ -17,7 +17,9 @@ from benchmarks.servers import Server
 
 PENSTOCK_OS: Final = "Penstock, os"
 PENSTOCK_FSYNC: Final = "Penstock, fsync"
-CONFLUENT: Final = "confluent-kafka"
+CONFLUENT: Final = "confluent-kafka, Kafka"
+CONFLUENT_OS: Final = "confluent-kafka, Penstock, os"
+CONFLUENT_FSYNC: Final = "confluent-kafka, Penstock, fsync"
 # Rounds that do not count: Kafka took this long to come from a half to the whole of its speed.
 WARM_UP_ROUNDS: Final = 2
 
@@ -67,13 +69,17 @@ def running(*, peers: bool) -> Iterator[list[Pair]]:
         folder = stack.enter_context(servers.scratch_folder())
         server = stack.enter_context(servers.start_penstock(folder / "penstock"))
         pairs = [
-            _penstock(PENSTOCK_OS, server, "os"),
-            _penstock(PENSTOCK_FSYNC, server, "fsync"),
+            _penstock(PENSTOCK_OS, penstock_client, server, "os"),
+            _penstock(PENSTOCK_FSYNC, penstock_client, server, "fsync"),
         ]
         if peers:
             # Only here, because they ask for packages and programs that only the peers need.
             from benchmarks import kafka_peer, librdkafka
 
+            pairs += [
+                _penstock(CONFLUENT_OS, librdkafka, server, "os"),
+                _penstock(CONFLUENT_FSYNC, librdkafka, server, "fsync"),
+            ]
             settings = kafka_peer.prepare(folder / "kafka")
             kafka = stack.enter_context(kafka_peer.start_kafka(settings))
             pairs.append(
@@ -87,10 +93,10 @@ def running(*, peers: bool) -> Iterator[list[Pair]]:
         yield pairs
 
 
-def _penstock(name: str, server: Server, durability: str) -> Pair:
+def _penstock(name: str, client: Client, server: Server, durability: str) -> Pair:
     return Pair(
         name=name,
-        client=penstock_client,
+        client=client,
         server=server,
         create_topic=lambda topic: servers.create_topic(server, topic, 1, durability),
     )

@@ -19,25 +19,30 @@ from benchmarks.wire import NativeWire, record_batch
 _EMPTY_S_MAX: Final = 0.5
 _CLEAN_S_MAX: Final = 1.0
 _QUESTION: Final = "start-up"
+_MEMORY: Final = "idle memory"
+_TENTH: Final = {("empty", "Kafka"): ("≤", 0.1)}
 
 
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
     repeats, count, records = (1, 20, 9) if quick else (5, 1000, 990)
     with servers.scratch_folder() as folder:
-        rows = _empty(folder, repeats)
+        empty_s, empty_mb = _empty(folder, repeats)
+        rows = [budgets.at_most(_QUESTION, "empty", empty_s, "s", _EMPTY_S_MAX)]
         rows += _full(folder / "full", count, records)
         if peers:
-            rows += _kafka(folder, repeats)
+            rows += _kafka(folder, repeats, empty_s, empty_mb)
     return rows
 
 
-def _empty(folder: Path, repeats: int) -> list[Row]:
+def _empty(folder: Path, repeats: int) -> tuple[float, float]:
+    """Seconds, and megabytes of memory."""
     times = []
     for number in range(repeats):
         elapsed_s, server = _timed(servers.start_penstock, folder / f"empty-{number}")
         with server:
             times.append(elapsed_s)
-    return [budgets.at_most(_QUESTION, "empty", median(times), "s", _EMPTY_S_MAX)]
+            megabytes = server.resident_bytes / 1e6
+    return median(times), megabytes
 
 
 def _full(data: Path, count: int, records: int) -> list[Row]:
@@ -60,7 +65,7 @@ def _full(data: Path, count: int, records: int) -> list[Row]:
     ]
 
 
-def _kafka(folder: Path, repeats: int) -> list[Row]:
+def _kafka(folder: Path, repeats: int, empty_s: float, empty_mb: float) -> list[Row]:
     # Only here, because it asks for packages and programs that only the peers need.
     from benchmarks import kafka_peer
 
@@ -71,9 +76,13 @@ def _kafka(folder: Path, repeats: int) -> list[Row]:
         with server:
             times.append(elapsed_s)
             megabytes = server.resident_bytes / 1e6
+    kafka_s = median(times)
     return [
-        Row(_QUESTION, "Kafka, empty", median(times), "s", "until it answers"),
-        Row("idle memory", "Kafka, empty", megabytes, "MB", "with a heap of 1 GB"),
+        Row(_QUESTION, "Kafka, empty", kafka_s, "s", "until it answers"),
+        Row(_MEMORY, "Kafka, empty", megabytes, "MB", "with a heap of 1 GB"),
+        Row(_MEMORY, "Penstock, empty", empty_mb, "MB"),
+        *budgets.ratios(_QUESTION, {"empty": empty_s, "Kafka": kafka_s}, _TENTH),
+        *budgets.ratios(_MEMORY, {"empty": empty_mb, "Kafka": megabytes}, _TENTH),
     ]
 
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.records.header import check_batch
 from penstock.storage.log import CleanEnd, Log
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.unit.storage.harness import CONFIG, NOW_MS, make_batch, split
+from tests.unit.storage.harness import CONFIG, NOW_MS, delete_records, make_batch, split
 
 PERSISTENCE = st.one_of(st.sampled_from(["lost", "kept"]), st.integers(0, 1000))
 
@@ -24,6 +24,8 @@ class LogAgainstList(RuleBasedStateMachine):
         self.now_ms = NOW_MS
         self.batches: list[tuple[int, int, bytes]] = []  # base offset, next offset, bytes
         self.durable_offset = 0
+        # Records before it were deleted, though their batches may be there.
+        self.deleted_offset = 0
 
     @rule(sizes=st.lists(st.integers(0, 900), min_size=1, max_size=6), records=st.integers(1, 5))
     def write(self, sizes: list[int], records: int) -> None:
@@ -52,14 +54,21 @@ class LogAgainstList(RuleBasedStateMachine):
     def delete(self, share: float) -> None:
         for job in self.log.delete_before(int(share * self.log.next_offset)):
             job.run()
-        self._keep(self.log.start_offset, self.log.next_offset)
+        self._keep(self.log.first_offset, self.log.next_offset)
 
-    @precondition(lambda self: self.batches)
+    @rule(share=st.floats(0, 1))
+    def delete_records(self, share: float) -> None:
+        start, end = self.log.start_offset, self.log.written_offset
+        delete_records(self.log, start + int(share * (end - start)))
+        self.deleted_offset = self.log.start_offset
+
+    @precondition(lambda self: self.readable())
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        offset = data.draw(st.sampled_from(self.batches))[0]
+        bases = [batch[0] for batch in self.readable() if batch[0] >= self.log.start_offset]
+        offset = data.draw(st.sampled_from([*bases, self.log.written_offset]))
         self.log.truncate(offset)
-        self._keep(self.log.start_offset, offset)
+        self._keep(self.log.first_offset, offset)
         self.durable_offset = min(self.durable_offset, offset)
 
     @rule()
@@ -77,30 +86,37 @@ class LogAgainstList(RuleBasedStateMachine):
         self.disk = self.disk.after_crash(persistence)
         self.log = Log.open(self.disk.root, CONFIG)
         assert self.log.next_offset >= self.durable_offset
-        self._keep(self.log.start_offset, self.log.next_offset)
+        self._keep(self.log.first_offset, self.log.next_offset)
         self.durable_offset = self.log.next_offset
+        self.deleted_offset = min(self.deleted_offset, self.log.next_offset)
+
+    def readable(self) -> list[tuple[int, int, bytes]]:
+        return [batch for batch in self.batches if batch[1] > self.log.start_offset]
 
     def _keep(self, start: int, end: int) -> None:
         self.batches = [batch for batch in self.batches if start <= batch[0] < end]
 
-    @precondition(lambda self: self.batches)
+    @precondition(lambda self: self.readable())
     @rule(data=st.data(), max_bytes=st.integers(1, 3000))
     def read(self, data: st.DataObject, max_bytes: int) -> None:
-        first = data.draw(st.integers(0, len(self.batches) - 1))
-        last = data.draw(st.integers(first, len(self.batches) - 1))
-        offset = data.draw(st.integers(self.batches[first][0], self.batches[first][1] - 1))
-        limit_offset = self.batches[last][1]
+        batches = self.readable()
+        first = data.draw(st.integers(0, len(batches) - 1))
+        last = data.draw(st.integers(first, len(batches) - 1))
+        lowest_offset = max(batches[first][0], self.log.start_offset)
+        offset = data.draw(st.integers(lowest_offset, batches[first][1] - 1))
+        limit_offset = batches[last][1]
         payload = self.log.read(offset, max_bytes, limit_offset).read()
         found = [batch for _, batch in split(payload)]
-        assert found == [batch for _, _, batch in self.batches[first : first + len(found)]]
+        assert found == [batch for _, _, batch in batches[first : first + len(found)]]
         assert 1 <= len(found) <= last - first + 1
         assert len(found) == 1 or len(payload) <= max_bytes
 
     @invariant()
     def offsets_agree(self) -> None:
         end = self.batches[-1][1] if self.batches else self.log.next_offset
-        start = self.batches[0][0] if self.batches else self.log.start_offset
-        assert (self.log.start_offset, self.log.next_offset) == (start, end)
+        first = self.batches[0][0] if self.batches else self.log.first_offset
+        assert (self.log.first_offset, self.log.next_offset) == (first, end)
+        assert self.log.start_offset == max(first, self.deleted_offset)
         assert self.log.size_bytes == sum(len(batch) for _, _, batch in self.batches)
 
 

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.broker import group_offsets
+from penstock.broker import group_log
 from penstock.broker.broker import Broker
+from penstock.coordination.group import coordinator
 from penstock.model.errors import PenstockError, StorageError, StorageFailed
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
@@ -55,11 +56,10 @@ async def stopping_in_time(
 # --- stopping ----------------------------------------------------------------------------------
 
 
-async def test_a_checkpoint_on_its_way_does_not_hang_the_stop(
+async def test_a_snapshot_on_its_way_does_not_hang_the_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(group_offsets, "_CHECKPOINT_BYTES_MIN", 1)
-    monkeypatch.setattr(group_offsets, "_CHECKPOINT_RATIO", 3)
+    monkeypatch.setattr(group_log, "_SNAPSHOT_RECORDS", 3)
     async with stopping_in_time() as (_, client):
         await client.create("orders")
         for offset in range(2):
@@ -235,7 +235,7 @@ async def test_partitions_that_the_registry_may_refuse_are_not_written_to(
 
 
 async def test_groups_go_on_at_the_limit_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_offsets, "GROUP_OFFSETS_MAX", 3)
+    monkeypatch.setattr(coordinator, "GROUP_OFFSETS_MAX", 3)
     async with running() as (_, client):
         await client.create("orders")
         for group in "abc":

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from penstock.broker import group_offsets
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import Partitions
 from penstock.model.errors import PenstockError, StorageError, StorageFailed
@@ -94,21 +93,12 @@ async def test_a_restart_does_not_make_a_failed_flush_a_success() -> None:
         assert await client.values("orders") == [b"a", b"b"]
 
 
-async def test_a_checkpoint_of_offsets_is_durable_whatever_the_default(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_group_offsets_are_durable_whatever_the_default() -> None:
     """R-DEL-10: with topics that are not flushed by default, group offsets still are."""
-    monkeypatch.setattr(group_offsets, "_CHECKPOINT_BYTES_MIN", 2_000)
     disk = SimulatedDisk()
-    defaults = TopicConfig(durability="os")
-    async with running(disk.root, retention_check_ms=1, topic_defaults=defaults) as (_, client):
+    async with running(disk.root, topic_defaults=TopicConfig(durability="os")) as (_, client):
         await client.create("orders")
         await client.commit("old", 5)
-        for offset in range(100):
-            await client.commit("busy", offset)
-        async with asyncio.timeout(10):
-            while not (await client.describe("__offsets")).partitions[0].log_start_offset:
-                await asyncio.sleep(0)
         crashed = disk.after_crash("lost")
     async with running(crashed.root) as (_, client):
         assert await committed(client, "old") == [5]
@@ -207,7 +197,7 @@ async def test_damaged_group_offsets_do_not_keep_the_broker_from_starting() -> N
     crashed.flip_bit(path, 100, 3)
     async with running(crashed.root) as (_, client):
         assert await client.values("orders") == [b"a"]
-        with pytest.raises(StorageFailed, match="Group offsets cannot be served"):
+        with pytest.raises(StorageFailed, match="Groups cannot be served"):
             await committed(client, "billing")
         with pytest.raises(StorageFailed):
             await client.commit("billing", 0)

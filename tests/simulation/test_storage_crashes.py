@@ -1,7 +1,8 @@
 """A crash at every operation of a log's life on the simulated disk, and of its recovery.
 
 The checker after each: acknowledged ⊆ recovered, every recovered batch is one that was appended at
-that offset, offsets without gap or repeat, indexes equal to rebuilt ones, and the log goes on.
+that offset, offsets without gap or repeat, records that were deleted stay so, indexes equal to
+rebuilt ones, and the log goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.storage.files import Directory
 from penstock.storage.index import SegmentIndex, read_index
 from penstock.storage.log import CleanEnd, Log
 from penstock.storage.segment import rebuild_index
+from penstock.storage.start_offset import read_start_offset
 from penstock.storage.verify import verify
 from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.unit.storage.harness import CONFIG, NOW_MS, make_batch, read_all
@@ -30,6 +32,9 @@ class Workload:
         self.disk = disk
         self.acknowledged_offset = 0
         self.deleted_offset = 0
+        # Where the log begins at least, and at most, by deletions of records.
+        self.start_offset = 0
+        self.start_offset_asked = 0
         self.clean_end: CleanEnd | None = None
         # Every batch that was ever written at an offset. More than one after an undone write or a
         # truncation; but below `acknowledged_offset` only the last counts.
@@ -45,7 +50,9 @@ class Workload:
         self.produce(2, value_bytes=900)
         self.produce(6, at_once=True)
         self.flush_while_producing()
+        self.delete_records(self.log.segments()[0].last_offset)
         self.delete(self.log.segments()[1].last_offset + 1)
+        self.delete_records(self.log.start_offset + 3)
         self.produce(3)
         self.flush(include_active=False)
         self.truncate(back=3)
@@ -57,10 +64,14 @@ class Workload:
         self.flush()
         self.close()
         self.open()
+        assert self.log.start_offset == self.start_offset
         self.produce(8, at_once=True)
         self.log.roll()
         self.flush()
+        self.delete_records(self.log.start_offset + 1)
         self.delete(self.log.segments()[-1].first_offset)
+        self.produce(3)
+        self.delete_records(self.log.written_offset)
         self.close()
 
     def open(self) -> None:
@@ -102,6 +113,13 @@ class Workload:
         for job in jobs:
             job.run()
 
+    def delete_records(self, offset: int) -> None:
+        self.start_offset_asked = offset
+        job = self.log.start_offset_job(offset)
+        job.run()
+        self.log.finish_start_offset(job)
+        self.start_offset = offset
+
     def truncate(self, *, back: int) -> None:
         offsets = [header.base_offset for header in self.log.headers(0)]
         offset = offsets[-back]
@@ -125,7 +143,9 @@ class Workload:
 
 
 def check_recovered(workload: Workload, directory: Directory, log: Log, where: str) -> None:
-    assert log.start_offset <= workload.deleted_offset, where
+    assert log.start_offset <= max(workload.deleted_offset, workload.start_offset_asked), where
+    # Unless what was deleted had not been durable, and is not there any more.
+    assert log.start_offset >= min(workload.start_offset, log.next_offset), where
     assert log.next_offset >= workload.acknowledged_offset, where
     for header, batch in read_all(log):
         candidates = workload.appended[header.base_offset]
@@ -167,8 +187,9 @@ def count_operations() -> int:
     disk = SimulatedDisk()
     workload = Workload(disk)
     workload.run()
+    operations = len(disk.operations)
     check_recovered(workload, disk.root, Log.open(disk.root, CONFIG), "no crash")
-    return len(disk.operations)
+    return operations
 
 
 def crash(operation: int) -> Workload:
@@ -230,6 +251,10 @@ def test_kill_at_every_operation_and_then_a_power_cut() -> None:
         disk = crash(operation).disk
         disk.restart_process()
         shown = read_all(Log.open(disk.root, CONFIG))
-        found = read_all(Log.open(disk.after_crash("lost").root, CONFIG))
+        shown_start = read_start_offset(disk.root)
+        after = disk.after_crash("lost")
+        found = read_all(Log.open(after.root, CONFIG))
         # Deletions and truncations under way may be undone, so there may be more.
         assert set(shown) <= set(found), operation
+        # But not of records: who asks for it again is told that it is done.
+        assert read_start_offset(after.root) == shown_start, operation

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.storage.compacted import COMPACTION_JOURNAL
+from penstock.storage.os_files import OsDirectory
 from penstock.testing import broker
+from tests.unit.storage.harness import append, flush, make_batch, open_log, thin_out
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 SECONDS_MAX = 20
@@ -111,3 +114,16 @@ def test_what_is_no_data_folder_is_one_sentence(tmp_path: Path) -> None:
         assert "no file of a broker" in error
         assert error.count("\n") == 1
     run("inspect", str(tmp_path / "missing"), code=2)
+
+
+def test_gaps_of_a_compacted_partition_are_counted(tmp_path: Path) -> None:
+    """Without the mark that the log was compacted, missing offsets are damage."""
+    log = open_log(OsDirectory(str(tmp_path)))
+    append(log, *[make_batch(b"x" * 300)] * 9)
+    flush(log)
+    thin_out(log, log.sealed_segments()[:2], lambda header: header.base_offset % 3 == 1)
+    log.close()
+    assert "sound, 3 gaps" in run("inspect", str(tmp_path))[0]
+    (tmp_path / COMPACTION_JOURNAL).unlink()
+    _, error = run("inspect", str(tmp_path), code=1)
+    assert "position 0: the batch has offset 1, not 0" in error

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from types import TracebackType
 from typing import Self
 
+from penstock.broker.compaction import Compactor
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
 from penstock.broker.dispatch import Dispatcher
-from penstock.broker.group_offsets import GroupOffsetsStore
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
+from penstock.broker.group_log import GroupLog
 from penstock.broker.housekeeping import Housekeeping
+from penstock.broker.kafka.dispatch import KafkaDispatcher
+from penstock.broker.kafka.session import KafkaSession
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.protocol_switch import ProtocolSwitch
 from penstock.broker.session import Session
 from penstock.broker.topics import Topics
 from penstock.model.ids import BrokerId
@@ -93,8 +100,12 @@ class Broker:
         partitions.begin()
         starting.push_async_callback(partitions.close)
         await topics.open_all()
-        group_offsets = GroupOffsetsStore(topics, partitions, driver, clock)
-        group_offsets.load()
+        group_log = GroupLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
+        groups = GroupCoordinator(
+            coordinator_config(config), group_log, registry=registry, clock=clock
+        )
+        await groups.start()
+        starting.push_async_callback(groups.stop)
 
         context = Context(
             config=config,
@@ -103,30 +114,42 @@ class Broker:
             registry=registry,
             partitions=partitions,
             topics=topics,
-            group_offsets=group_offsets,
+            groups=groups,
             producer_ids=ProducerIds(registry),
+            fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
         )
-        housekeeping = Housekeeping(
-            partitions, group_offsets, flusher, clock, config.retention_check_ms / 1000
-        )
+        housekeeping = Housekeeping(partitions, flusher, clock, config.retention_check_ms / 1000)
         keeping = loop.create_task(housekeeping.run())
         starting.push_async_callback(_cancel, keeping)
+        compaction_thread = ThreadFlusher(loop, 1)
+        compaction_thread.start()
+        starting.callback(compaction_thread.stop)
+        compactor = Compactor(
+            partitions, compaction_thread, clock, config.retention_check_ms / 1000
+        )
+        compactor.start()
+        starting.push_async_callback(compactor.stop)
 
         dispatcher = Dispatcher(context)
         starting.push_async_callback(dispatcher.finish, config.shutdown_timeout_ms / 1000)
-        server = self._make_server(dispatcher, driver)
+        kafka_dispatcher = KafkaDispatcher(context)
+        starting.push_async_callback(kafka_dispatcher.finish, config.shutdown_timeout_ms / 1000)
+        server = self._make_server(dispatcher, kafka_dispatcher, driver)
         await server.start()
         starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)
         # Before the server drains: a long poll would keep it until its time is up.
         starting.callback(partitions.begin_closing)
+        starting.callback(groups.begin_closing)
 
         self.addresses = [str(address) for address in server.addresses]
         registry.register_broker(config.advertise or self.addresses[0])
 
-    def _make_server(self, dispatcher: Dispatcher, driver: Driver) -> Server:
+    def _make_server(
+        self, dispatcher: Dispatcher, kafka_dispatcher: KafkaDispatcher, driver: Driver
+    ) -> Server:
         config = self.config
 
-        def make_session(connection: Connection) -> Channel:
+        def make_native(connection: Connection) -> Channel:
             session = Session(
                 connection,
                 dispatcher.dispatch,
@@ -134,6 +157,17 @@ class Broker:
                 frame_bytes_max=config.frame_bytes_max,
             )
             return session.channel
+
+        def make_kafka(connection: Connection) -> KafkaSession:
+            return KafkaSession(
+                connection,
+                kafka_dispatcher.dispatch,
+                on_read_end=driver.end_turn,
+                frame_bytes_max=config.frame_bytes_max,
+            )
+
+        def make_session(connection: Connection) -> ProtocolSwitch:
+            return ProtocolSwitch(connection, make_native=make_native, make_kafka=make_kafka)
 
         return Server(
             [parse_address(address) for address in config.listen],

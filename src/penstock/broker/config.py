@@ -64,6 +64,27 @@ class BrokerConfig:
     flush_threads: int = 4
     """How many partitions may be flushed to disk at the same time."""
 
+    group_initial_rebalance_delay_ms: int = 3_000
+    """How long an empty group waits for more members before its first generation begins."""
+
+    group_session_timeout_ms_min: int = 6_000
+    """The shortest session timeout a member of a classic group may ask for."""
+
+    group_session_timeout_ms_max: int = 30 * 60 * 1000
+    """The longest session timeout a member of a classic group may ask for."""
+
+    group_consumer_session_timeout_ms: int = 45_000
+    """A member of a consumer group (KIP-848) that is silent for longer is removed."""
+
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    """How often members of a consumer group (KIP-848) are told to send heartbeats."""
+
+    group_members_max: int = 1_000
+    """Members of one group; more are refused."""
+
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    """How long the offsets of a group are kept after its last member left it."""
+
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
     """The settings of topics that do not set their own."""
 
@@ -88,6 +109,17 @@ class BrokerConfig:
             ("retention_check_ms", 1, 2**31),
             ("shutdown_timeout_ms", 0, 2**31),
             ("flush_threads", 1, 64),
+            ("group_initial_rebalance_delay_ms", 0, 2**31),
+            ("group_session_timeout_ms_min", 1, self.group_session_timeout_ms_max),
+            ("group_session_timeout_ms_max", 1, 2**31 - 1),
+            ("group_consumer_session_timeout_ms", 1, 2**31 - 1),
+            (
+                "group_consumer_heartbeat_interval_ms",
+                1,
+                self.group_consumer_session_timeout_ms,
+            ),
+            ("group_members_max", 1, 100_000),
+            ("offsets_retention_ms", 1, 2**62),
         ):
             value = getattr(self, name)
             if not low <= value <= high:

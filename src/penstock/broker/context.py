@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from penstock.broker.config import BrokerConfig
-from penstock.broker.group_offsets import GroupOffsetsStore
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topics import Topics
@@ -24,5 +25,6 @@ class Context:
     registry: Registry
     partitions: Partitions
     topics: Topics
-    group_offsets: GroupOffsetsStore
+    groups: GroupCoordinator
     producer_ids: ProducerIds
+    fetch_sessions: FetchSessions

@@ -11,10 +11,8 @@ import asyncio
 import logging
 from typing import Final
 
-from penstock.broker.group_offsets import GroupOffsetsStore
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.coordination.group_offsets import OFFSETS_TOPIC
 from penstock.model.errors import StorageError
 from penstock.net.clock import Clock
 from penstock.replication.flusher import Flusher
@@ -31,13 +29,11 @@ class Housekeeping:
     def __init__(
         self,
         partitions: Partitions,
-        group_offsets: GroupOffsetsStore,
         flusher: Flusher,
         clock: Clock,
         interval_s: float,
     ) -> None:
         self._partitions = partitions
-        self._group_offsets = group_offsets
         self._flusher = flusher
         self._clock = clock
         self._interval_s = interval_s
@@ -75,9 +71,10 @@ class Housekeeping:
         except StorageError as error:
             # Where there is no room for a new segment, deleting old ones may make some.
             logger.warning("%s could not begin a new segment: %s", partition.name, error)
-        delete_offset = self._delete_offset(partition, now_ms)
-        may_delete = partition.producers_saved_offset >= delete_offset > log.start_offset
-        must_save = delete_offset > log.start_offset and not may_delete
+        # What lies before the log's start can go in any case: its records were deleted.
+        delete_offset = max(self._delete_offset(partition, now_ms), log.start_offset)
+        may_delete = partition.producers_saved_offset >= delete_offset > log.first_offset
+        must_save = delete_offset > log.first_offset and not may_delete
         if must_save or partition.rolls_saved != log.rolls:
             # Once for each segment that is sealed, and before anything is deleted: what retention
             # takes away must not be all that is known of a producer.
@@ -88,8 +85,8 @@ class Housekeeping:
 
     def _delete_offset(self, partition: Partition, now_ms: int) -> int:
         """What lies before it may go, as far as it is in sealed segments."""
-        if partition.name.topic == OFFSETS_TOPIC:
-            return self._group_offsets.checkpoint_offset
+        if not partition.config.has_retention:
+            return partition.replica.log.start_offset
         return retention.choose(
             partition.replica.log.segments(),
             now_ms=now_ms,

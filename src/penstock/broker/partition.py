@@ -6,29 +6,23 @@ producer is proposed at most once, and its repetition is answered like the first
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Final
 
+from penstock.broker.admission import Admission
 from penstock.coordination.producer_state import ProducerEntry, ProducerState
-from penstock.model.errors import (
-    BatchError,
-    BatchTooLarge,
-    InvalidBatch,
-    PenstockError,
-    StorageError,
-)
+from penstock.model.errors import NotEnoughReplicas, PenstockError, StorageError
 from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
-from penstock.records.header import (
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    check_produced,
-    read_header,
-    stamp_append_time,
-)
+from penstock.records.header import TRANSACTIONAL_FLAG, BatchHeader, check_produced
 from penstock.replication.replica import Replica
 from penstock.storage.slice import FileSlice
+
+# The `acks` of a producer that waits for all replicas in sync.
+ACKS_ALL: Final = -1
 
 
 class Append(ABC):
@@ -61,7 +55,6 @@ class Partition:
     ) -> None:
         self.name = name
         self.topic_id = topic_id
-        self.config = config
         self.replica = replica
         self.producers = producers
         # False from when its closing or deletion has begun: then it must be looked for again.
@@ -71,24 +64,56 @@ class Partition:
         self.producers_saved_offset = -1
         self.rolls_saved = replica.log.rolls
         self.is_saving_producers = False
+        # Set while no compaction is at work in the partition's folder.
+        self.no_compaction = asyncio.Event()
+        self.no_compaction.set()
         self._clock = clock
+        self.config = config
         # What this turn recorded of producers, to be taken back if the write fails.
         self._recorded: list[tuple[int, ProducerEntry | None]] = []
         # Called, and forgotten, when there is more to read.
         self._waiting: dict[object, Callable[[], None]] = {}
         replica.listener = self
 
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._admission = Admission(self.name.topic, config, self._clock)
+        self.lacks_replicas = self.in_sync_replicas < config.min_insync_replicas
+
+    @property
+    def in_sync_replicas(self) -> int:
+        """How many have everything that is committed: the leader alone."""
+        return 1
+
+    def check_acks(self, acks: int) -> None:
+        """Raise NotEnoughReplicas if a producer waits for more of them than there are (R-REP-3).
+        While `lacks_replicas` is false it need not be called."""
+        if acks == ACKS_ALL and self.lacks_replicas:
+            raise NotEnoughReplicas(
+                f"{self.name} has {self.in_sync_replicas} replica in sync and its "
+                f"min_insync_replicas is {self._config.min_insync_replicas}: lower it, or produce "
+                "with acks=1."
+            )
+
     def append(self, batch: memoryview, append: Append) -> None:
         """Check and propose what a producer sent. Raises if it cannot be accepted, and then does
         not call `append.finished`."""
         header = check_produced(batch)
-        config = self.config
-        if header.length > config.batch_bytes_max or header.attributes & TRANSACTIONAL_FLAG:
-            raise self._refusal(header)
-        if config.timestamp_type == "append":
-            append.append_time_ms = self._clock.now_ms()
-            stamp_append_time(batch, append.append_time_ms)
-            header = read_header(batch)
+        admission = self._admission
+        if (
+            admission.looks_at_all
+            or header.length > admission.batch_bytes_max
+            or header.max_timestamp_ms > admission.latest_ms
+            or header.attributes & TRANSACTIONAL_FLAG
+        ):
+            batch, header = admission.admit(batch, header)
+            if header.is_append_time:
+                append.append_time_ms = header.max_timestamp_ms
         if header.producer_id < 0:
             append.base_offset = self.replica.propose(header, batch, append.finished)
             return
@@ -133,15 +158,6 @@ class Partition:
             self.wake_all()
 
     # --- appending -----------------------------------------------------------------------------
-
-    def _refusal(self, header: BatchHeader) -> BatchError:
-        if header.length > self.config.batch_bytes_max:
-            return BatchTooLarge(
-                f"A batch of {header.length} bytes is larger than the "
-                f"{self.config.batch_bytes_max} that {self.name.topic} accepts: send smaller ones "
-                "or raise its batch_bytes_max."
-            )
-        return InvalidBatch("Transactional batches are not accepted yet.")
 
     def _record(self, header: BatchHeader, base_offset: int) -> None:
         previous = self.producers.record(header, base_offset, self._clock.now_ms())

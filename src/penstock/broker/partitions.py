@@ -220,12 +220,12 @@ class Partitions:
 
     def save_producers(self, partition: Partition) -> None:
         """Write who produces to the partition, so that recovery reads only what came after."""
-        producer_snapshot.save(partition, self._folder(partition.name), self._flusher)
+        producer_snapshot.save(partition, self.folder(partition.name), self._flusher)
 
     def _open_partition(
         self, name: TopicPartition, topic_id: TopicId, term: Term, config: TopicConfig
     ) -> Partition:
-        folder = self._folder(name)
+        folder = self.folder(name)
         clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
         log = Log.open(folder, _log_config(config), clean_end=clean_end)
         if clean_end is not None and clean_end.next_offset == log.next_offset:
@@ -243,7 +243,8 @@ class Partitions:
         )
         return Partition(name, topic_id, config, replica, producers, self._clock)
 
-    def _folder(self, name: TopicPartition) -> Directory:
+    def folder(self, name: TopicPartition) -> Directory:
+        """Where the partition's files are."""
         topic = self._topics.subdirectory(name.topic, create=False)
         return topic.subdirectory(str(name.partition), create=False)
 
@@ -261,6 +262,7 @@ class Partitions:
 
 
 async def _idle(partition: Partition) -> None:
+    await partition.no_compaction.wait()
     idle = asyncio.get_running_loop().create_future()
     # Whoever waits may have been cancelled by then.
     partition.replica.when_idle(lambda: None if idle.done() else idle.set_result(None))
@@ -268,8 +270,10 @@ async def _idle(partition: Partition) -> None:
 
 
 def _log_config(config: TopicConfig) -> LogConfig:
+    # Only sealed segments are compacted, so one must be sealed before its messages wait too long.
+    lag_ms = config.max_compaction_lag_ms if config.is_compacted else config.segment_ms
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=min(config.segment_ms, lag_ms),
         index_interval_bytes=config.index_interval_bytes,
     )

@@ -55,7 +55,7 @@ def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
 
 def recover(folder: Directory, topic_id: TopicId, log: Log, now_ms: int) -> ProducerState:
     """Who produced to the log: from the snapshot and the batches after it, or from all batches."""
-    producers, offset = ProducerState(), log.start_offset
+    producers, offset = ProducerState(), log.first_offset
     try:
         snapshot = read_journal(folder, _JOURNAL)
         if snapshot is not None and len(snapshot) >= _HEADER.size:

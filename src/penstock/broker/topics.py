@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from penstock.broker.config import BrokerConfig
 from penstock.broker.partitions import Partitions
 from penstock.model.errors import (
-    InvalidRequest,
+    InvalidPartitions,
     InvalidTopic,
     StorageError,
     TooManyPartitions,
@@ -61,13 +61,7 @@ class Topics:
         self, name: str, partitions: int, settings: Mapping[str, str], *, internal: bool = False
     ) -> TopicImage:
         """Make a topic; no partitions named means the default number."""
-        check_topic_name(name)
-        if is_internal(name) and not internal:
-            raise InvalidTopic(f"{name!r}: names that begin with '__' are the broker's own.")
-        count = partitions or self._config.partitions_default
-        self._check_count(name, count)
-        kept = {canonical_name(key): value for key, value in settings.items()}
-        with_settings(self._config.topic_defaults, kept)
+        count, kept = self._checked(name, partitions, settings, internal=internal)
         async with self._changing:
             self._check_room()
             topic = await self._registry.create_topic(name, count, kept)
@@ -80,6 +74,26 @@ class Topics:
                 raise
             self._partitions.serve(made)
             return topic
+
+    def check_new(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
+        """Raise what `create` would, without making anything."""
+        self._checked(name, partitions, settings, internal=False)
+        if name in self._registry.image.topics:
+            raise TopicExists(f"There is a topic {name!r} already.")
+        self._check_room()
+
+    def _checked(
+        self, name: str, partitions: int, settings: Mapping[str, str], *, internal: bool
+    ) -> tuple[int, dict[str, str]]:
+        """How many partitions, and the settings under their own names."""
+        check_topic_name(name)
+        if is_internal(name) and not internal:
+            raise InvalidTopic(f"{name!r}: names that begin with '__' are the broker's own.")
+        count = partitions or self._config.partitions_default
+        self._check_count(name, count)
+        kept = {canonical_name(key): value for key, value in settings.items()}
+        with_settings(self._config.topic_defaults, kept)
+        return count, kept
 
     async def create_missing(self, names: Iterable[str]) -> None:
         """Make those that do not exist, where that is allowed and they have a fit name."""
@@ -112,16 +126,24 @@ class Topics:
             await self._registry.change_settings(name, settings)
             self._partitions.configure(name, config)
 
+    async def keep_internal(self, name: str, settings: Mapping[str, str]) -> None:
+        """Make a topic of the broker's own, or give one of an earlier version these settings."""
+        if name not in self._registry.image.topics:
+            await self.create(name, 1, settings, internal=True)
+            return
+        async with self._changing:
+            topic = self._registry.image.topic(name)
+            if dict(topic.settings) != settings:
+                await self._registry.change_settings(name, settings)
+                self._partitions.configure(name, self.effective_config(self.find(name)))
+
     async def add_partitions(self, name: str, total: int) -> None:
         self._check_public(name)
         self._check_count(name, total)
         async with self._changing:
             topic = self._registry.image.topic(name)
             have = len(topic.partitions)
-            if total <= have:
-                raise InvalidRequest(
-                    f"{name!r} has {have} partitions: it cannot have {total}, only more."
-                )
+            self._check_more(name, have, total)
             # Before the registry knows of them: if they cannot be made, nothing has changed.
             term = topic.partitions[0].term
             config = self.effective_config(topic)
@@ -132,6 +154,18 @@ class Topics:
                 self._partitions.discard(made)
                 raise
             self._partitions.serve(made)
+
+    def check_more(self, name: str, total: int) -> None:
+        """Raise what `add_partitions` would, without adding any."""
+        self._check_public(name)
+        self._check_count(name, total)
+        self._check_more(name, len(self.find(name).partitions), total)
+
+    def _check_more(self, name: str, have: int, total: int) -> None:
+        if total <= have:
+            raise InvalidPartitions(
+                f"{name!r} has {have} partitions: it cannot have {total}, only more."
+            )
 
     def find(self, name: str) -> TopicImage:
         """The topic, or an error that says how to get it."""

@@ -44,8 +44,9 @@ def inspect(
     """Check files of a broker and show what they hold.
 
     Every byte of every log, index and journal is read and checked; nothing is changed. No broker
-    is needed. While one runs, the file that it writes may look torn at its end. Exit code 1 if
-    something is damaged.
+    is needed. While one runs, the file that it writes may look torn at its end. Offsets that
+    compaction took out are counted; where the folder has no compaction.journal, a missing offset is
+    damage. Exit code 1 if something is damaged.
 
     \b
     Examples:
@@ -96,7 +97,7 @@ def _show_findings(path: Path, findings: Iterable[Finding]) -> None:
             "bytes": finding.size_bytes,
             "first": finding.first_offset if finding.records else None,
             "last": finding.last_offset if finding.records else None,
-            "state": "damaged" if finding.problem is not None else "sound",
+            "state": _state(finding),
         }
         for finding in findings
         if finding.path.endswith(_LOG_SUFFIX) or finding.problem is not None
@@ -109,6 +110,12 @@ def _show_findings(path: Path, findings: Iterable[Finding]) -> None:
         f"{size_text(sum(finding.size_bytes for finding in findings))}: "
         + (f"{damaged} damaged" if damaged else "all sound")
     )
+
+
+def _state(finding: Finding) -> str:
+    if finding.problem is not None:
+        return "damaged"
+    return f"sound, {finding.gaps} gaps" if finding.gaps else "sound"
 
 
 def _show_records(finding: Finding, *, as_json: bool) -> None:

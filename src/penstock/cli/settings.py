@@ -134,11 +134,11 @@ def _plain(value: object, origin: str) -> str:
     match value:
         case bool():
             return "true" if value else "false"
-        case str() | int():
+        case str() | int() | float():
             return str(value)
         case list() if all(isinstance(item, str) for item in value):
             return ",".join(value)
-    raise InvalidConfig(f"{origin} is {value!r}: it must be a text, a whole number, true or false.")
+    raise InvalidConfig(f"{origin} is {value!r}: it must be a text, a number, true or false.")
 
 
 def _last_of(settings: Sequence[_Given]) -> dict[str, _Given]:
@@ -183,9 +183,9 @@ def _value(setting: _Given) -> object:
 
 
 def _number(setting: _Given) -> int:
-    """A number in the unit that the setting's name ends in or contains."""
+    """A number in the unit that the setting's name contains."""
     try:
-        if setting.name.endswith("_ms"):
+        if "ms" in setting.name.split("_"):
             return duration_ms(setting.text)
         if "bytes" in setting.name:
             return size_bytes(setting.text)

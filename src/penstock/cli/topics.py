@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,8 +21,32 @@ app = typer.Typer(help="List, create, describe, alter and delete topics.", no_ar
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the topic; repeatable."),
+    typer.Option(
+        "--set", "--config", metavar="NAME=VALUE", help="A setting of the topic; repeatable."
+    ),
 ]
+
+# What `describe` shows together. A setting that is not here has no effect, or is of a newer broker.
+GROUPS: Final = {
+    "safety": ("durability", "min_insync_replicas"),
+    "cleanup": ("cleanup_policy", "retention_ms", "retention_bytes"),
+    "compaction": (
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
+        "max_compaction_lag_ms",
+        "delete_retention_ms",
+    ),
+    "messages": (
+        "batch_bytes_max",
+        "timestamp_type",
+        "timestamp_before_max_ms",
+        "timestamp_after_max_ms",
+        "compression_type",
+        "compression_gzip_level",
+        "compression_zstd_level",
+    ),
+    "segments": ("segment_bytes", "segment_ms", "index_interval_bytes"),
+}
 
 
 @app.command("list")
@@ -66,6 +91,7 @@ def create(
     Examples:
       penstock topics create orders --partitions 4
       penstock topics create audit --set retention_ms=-1 --set segment_bytes=1GiB
+      penstock topics create prices --set cleanup.policy=compact
     """
     settings = topic_settings(set_ or [])
 
@@ -176,8 +202,22 @@ def _show(topic: TopicDescription, *, as_json: bool) -> None:
         )
         return
     settings = [
-        {"setting": name, "value": value, "from": "topic" if name in topic.changed else "default"}
-        for name, value in sorted(topic.config.items())
+        {
+            "about": about,
+            "setting": name,
+            "value": topic.config[name],
+            "from": "topic" if name in topic.changed else "default",
+        }
+        for about, names in _grouped(topic.config)
+        for name in names
     ]
     show_table(partitions, tuple(partitions[0]))
     show_table(settings, tuple(settings[0]))
+
+
+def _grouped(config: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """The names of a topic's settings, by what they are about."""
+    known = {name for names in GROUPS.values() for name in names}
+    for about, names in GROUPS.items():
+        yield about, [name for name in names if name in config]
+    yield "other", sorted(config.keys() - known)

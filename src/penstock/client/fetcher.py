@@ -1,9 +1,10 @@
 """Fetches batches ahead of the reader: one long poll in flight per partition, none wasted.
 
 It hands out bytes in the order of arrival and decodes nothing: `consumer` does, when the reader
-takes them. The invariants: what a partition hands out is without gap or repeat from the position
-it was last sent to; a partition has at most one live question; what was fetched and not taken is
-bounded (see `FetcherConfig.buffer_bytes`), because a partition asks again only below the bound.
+takes them. The invariants: what a partition hands out is without repeat from the position it was
+last sent to, and without a gap unless its log is compacted; a partition has at most one live
+question; what was fetched and not taken is bounded (see `FetcherConfig.buffer_bytes`), because a
+partition asks again only below the bound.
 """
 
 from __future__ import annotations
@@ -307,9 +308,10 @@ class Fetcher:
         try:
             if error is not None:
                 raise error
-            feed.high_watermark = parse(pb.FetchResponse, envelope).high_watermark
+            answer = parse(pb.FetchResponse, envelope)
+            feed.high_watermark = answer.high_watermark
             if payload:
-                self._take_in(feed, payload)
+                self._take_in(feed, payload, answer.compacted)
         except PenstockError as problem:
             self._judge(feed, problem)
             return
@@ -321,8 +323,8 @@ class Fetcher:
         feed.failures = 0
         self._ask(feed)
 
-    def _take_in(self, feed: Feed, payload: memoryview) -> None:
-        next_offset = end_offset(payload, feed.fetch_offset, str(feed))
+    def _take_in(self, feed: Feed, payload: memoryview, compacted: bool) -> None:
+        next_offset = end_offset(payload, feed.fetch_offset, str(feed), compacted=compacted)
         self._chunks.append(Chunk(feed, feed.generation, payload, feed.fetch_offset, next_offset))
         self._chunk_bytes += len(payload)
         feed.fetch_offset = next_offset
@@ -387,12 +389,14 @@ class Fetcher:
                 feed.position = position
 
 
-def end_offset(payload: memoryview, asked_offset: int, partition: str) -> int:
+def end_offset(
+    payload: memoryview, asked_offset: int, partition: str, *, compacted: bool = False
+) -> int:
     """The offset after the last of whole batches end to end, which follow the asked one.
 
     A base offset is outside its batch's checksum, so only its neighbours can tell that it is
-    wrong: each batch must begin where the one before it ends. That will no longer hold once logs
-    are compacted: gaps will be lawful then, and only steps backwards be damage.
+    wrong: each batch must begin where the one before it ends. In a log that the broker calls
+    compacted it may begin later: there only steps backwards show.
 
     CorruptLog, which goes to the reader, and not CorruptBatch, which would be tried again in
     silence: the checksum of the network has passed these bytes, so they are wrong on the disk.
@@ -405,7 +409,7 @@ def end_offset(payload: memoryview, asked_offset: int, partition: str) -> int:
             is_right = header.base_offset <= asked_offset < header.next_offset
         else:
             is_right = header.base_offset == next_offset
-        if not is_right:
+        if not is_right and not (compacted and header.base_offset > next_offset):
             raise CorruptLog(
                 f"{partition} cannot be read on: at offset {next_offset} the broker has a batch "
                 f"that says it is of offsets {header.base_offset} to {header.last_offset}. Run "

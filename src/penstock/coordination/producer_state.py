@@ -62,6 +62,10 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def producers(self) -> list[tuple[int, ProducerEntry]]:
+        """Who is remembered, the one longest silent first."""
+        return list(self._entries.items())
+
     def check(self, batch: SequencedBatch) -> int | None:
         """The base offset of the batch that this one repeats, or None when it is the next one."""
         entry = self._entries.get(batch.producer_id)

@@ -96,7 +96,6 @@ class Connection:
         "_paused",
         "_pool",
         "_reads_while_full",
-        "_receiver",
         "_socket",
         "bytes_received",
         "frames_received",
@@ -105,6 +104,7 @@ class Connection:
         "keep_frames",
         "outbox",
         "peer",
+        "receiver",
     )
 
     def __init__(
@@ -133,7 +133,8 @@ class Connection:
         self._pool = pool
         self._reads_while_full = reads_while_full
         self._on_end = on_end
-        self._receiver: Receiver | None = None
+        # May be replaced: what the next read brings goes to the new one.
+        self.receiver: Receiver | None = None
         self.inbox = Inbox(pool, self, keep_frames)
         self._paused = 0  # of Pause; a plain int because it is looked at for every frame
         self._is_reading = False
@@ -153,8 +154,8 @@ class Connection:
 
     def start(self, receiver: Receiver) -> None:
         """Begin to read."""
-        assert self._receiver is None, "started twice"
-        self._receiver = receiver
+        assert self.receiver is None, "started twice"
+        self.receiver = receiver
         self._arm_reader()
 
     @property
@@ -194,7 +195,7 @@ class Connection:
         self._loop.call_soon(self._report_closed)
 
     def _report_closed(self) -> None:
-        receiver, self._receiver = self._receiver, None
+        receiver, self.receiver = self.receiver, None
         on_end, self._on_end = self._on_end, None
         try:
             if receiver is not None:
@@ -229,7 +230,7 @@ class Connection:
 
     def _resume(self) -> None:
         self._is_resume_scheduled = False
-        if self._paused or self._receiver is None:
+        if self._paused or self.receiver is None:
             return
         # What was read before the pause comes first; it may bring the next pause.
         if self.inbox.is_frame_partial:
@@ -268,7 +269,7 @@ class Connection:
 
     def _deliver(self) -> None:
         """Hand whole frames to the receiver, send what it answers, put the rest aside."""
-        receiver = self._receiver
+        receiver = self.receiver
         assert receiver is not None
         measure, on_frame = receiver.measure, receiver.on_frame
         view, end, is_first_own = self.inbox.contents()

@@ -166,12 +166,14 @@ class FetchRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("high_watermark", "log_start_offset")
+    __slots__ = ("high_watermark", "log_start_offset", "compacted")
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
     high_watermark: int
     log_start_offset: int
-    def __init__(self, high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+    compacted: bool
+    def __init__(self, high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., compacted: _Optional[bool] = ...) -> None: ...
 
 class FindOffsetRequest(_message.Message):
     __slots__ = ("topic", "partition", "earliest", "latest", "timestamp_ms")

@@ -59,13 +59,14 @@ _GUESS_BYTES_MIN: Final = 64 * KIB
 _GUESS_GROWTH: Final = 4
 
 
-def compress(codec: int, data: Buffer) -> Buffer:
-    """The data in the codec's format, as every Kafka client reads it."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
+    """The data in the codec's format, as every Kafka client reads it. The level is for the codecs
+    that have one worth choosing: gzip and zstd."""
     match Codec(codec):
         case Codec.NONE:
             return data
         case Codec.GZIP:
-            return zlib.compress(data, _GZIP_LEVEL, wbits=_GZIP_WINDOW_BITS)
+            return zlib.compress(data, level or _GZIP_LEVEL, wbits=_GZIP_WINDOW_BITS)
         case Codec.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:
@@ -75,7 +76,7 @@ def compress(codec: int, data: Buffer) -> Buffer:
             compressor.compress(bytes(data))
             return bytes(compressor.finish())
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
 
 
 def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:

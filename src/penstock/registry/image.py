@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import UnknownTopic, UnknownTopicId
 from penstock.model.ids import BrokerId, Term, TopicId
 
 
@@ -49,6 +49,12 @@ class ClusterImage:
     cluster_id: str
     brokers: Mapping[BrokerId, BrokerImage]
     topics: Mapping[str, TopicImage]
+    names_by_id: Mapping[bytes, str] = field(init=False, repr=False, compare=False)
+    """Topics by their ids as Kafka's protocol has them: sixteen bytes."""
+
+    def __post_init__(self) -> None:
+        names = {bytes.fromhex(topic.id): topic.name for topic in self.topics.values()}
+        object.__setattr__(self, "names_by_id", MappingProxyType(names))
 
     def topic(self, name: str) -> TopicImage:
         """The topic, or UnknownTopic with what to do."""
@@ -58,3 +64,10 @@ class ClusterImage:
                 f"There is no topic {name!r}: create it with `penstock topics create {name}`."
             )
         return topic
+
+    def topic_by_id(self, topic_id: bytes) -> TopicImage:
+        """The topic, or UnknownTopicId."""
+        name = self.names_by_id.get(topic_id)
+        if name is None or self.topics[name].deleting:
+            raise UnknownTopicId(f"There is no topic with the id {topic_id.hex()}.")
+        return self.topics[name]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.model.errors import PenstockError, StorageError, StorageFailed
+from penstock.model.errors import OffsetOutOfRange, PenstockError, StorageError, StorageFailed
 from penstock.model.ids import Term
 from penstock.model.topic_config import Durability
 from penstock.net.clock import Clock
@@ -24,7 +24,7 @@ from penstock.records.header import BatchHeader
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.storage.jobs import FlushJob
-from penstock.storage.log import Log
+from penstock.storage.log import Log, StartOffsetJob
 from penstock.storage.recovery import CleanEnd
 from penstock.storage.slice import FileSlice
 
@@ -74,6 +74,9 @@ class Replica:
         self._flushing: FlushJob | None = None
         # (end offset, done), in the order of their proposal. A tuple each: this is the hot path.
         self._waiting: deque[tuple[int, Done]] = deque()
+        # Deletions of records: the job that makes one durable, and (offset, done) of all that wait.
+        self._deleting: StartOffsetJob | None = None
+        self._deletions: list[tuple[int, Done]] = []
         self._on_idle: list[Callable[[], None]] = []
 
     def propose(self, header: BatchHeader, batch: memoryview, done: Done | None) -> int:
@@ -101,6 +104,22 @@ class Replica:
 
     def read(self, offset: int, max_bytes: int) -> FileSlice:
         return self.log.read(offset, max_bytes, self.high_watermark)
+
+    def delete_before(self, offset: int, done: Done) -> None:
+        """Let the records before the offset be gone; `done` is called when that is durable, or has
+        failed. At most everything committed can go; what is gone already is no error."""
+        if self.failure is not None:
+            raise StorageFailed(self.failure.message)
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"Records before offset {offset} cannot be deleted: the partition has "
+                f"{self.log.start_offset} to {self.high_watermark}; name one of these."
+            )
+        if offset <= self.log.start_offset:
+            done(None)
+            return
+        self._deletions.append((offset, done))
+        self._delete()
 
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
@@ -137,20 +156,20 @@ class Replica:
         self._flush()
 
     def when_idle(self, then: Callable[[], None]) -> None:
-        """Call `then` when no flush is running, so that the log may be closed."""
-        if self._flushing is None:
+        """Call `then` when no job is running, so that the log may be closed."""
+        if self._is_idle():
             then()
         else:
             self._on_idle.append(then)
 
     def discard(self) -> None:
         """Let the files go as they are: the partition is deleted."""
-        assert self._flushing is None, "discarded while a flush was running"
+        assert self._is_idle(), "discarded while a job was running"
         self.log.discard()
 
     def close(self) -> CleanEnd | None:
         """Make everything durable and let the files go. None when the log had failed."""
-        assert self._flushing is None, "closed while a flush was running"
+        assert self._is_idle(), "closed while a job was running"
         clean_end = self.log.close()
         if clean_end is not None:
             self._advance(clean_end.next_offset)
@@ -179,10 +198,50 @@ class Replica:
         except StorageError as error:
             self._fail(error)
         finally:
-            if self._flushing is None:
-                idle, self._on_idle = self._on_idle, []
-                for then in idle:
-                    then()
+            self._tell_if_idle()
+
+    def _delete(self) -> None:
+        """Make the largest offset that was asked for durable, unless a job runs: it covers the
+        others."""
+        if self._deleting is not None or not self._deletions:
+            return
+        offset = max(offset for offset, _ in self._deletions)
+        try:
+            job = self.log.start_offset_job(offset)
+        except StorageError as error:
+            self._end_deletions(offset, error)
+            return
+        self._deleting = job
+        self._flusher.submit(job, self._deleted)
+
+    def _deleted(self) -> None:
+        job, self._deleting = self._deleting, None
+        assert job is not None
+        try:
+            self.log.finish_start_offset(job)
+        except StorageError as error:
+            self._end_deletions(job.offset, error)
+        else:
+            self._end_deletions(job.offset, None)
+        self._delete()
+        self._tell_if_idle()
+
+    def _end_deletions(self, offset: int, error: StorageError | None) -> None:
+        deletions, self._deletions = self._deletions, []
+        for deletion in deletions:
+            if deletion[0] <= offset:
+                deletion[1](error)
+            else:
+                self._deletions.append(deletion)
+
+    def _is_idle(self) -> bool:
+        return self._flushing is None and self._deleting is None
+
+    def _tell_if_idle(self) -> None:
+        if self._is_idle():
+            idle, self._on_idle = self._on_idle, []
+            for then in idle:
+                then()
 
     def _advance(self, offset: int) -> None:
         if offset <= self.high_watermark:

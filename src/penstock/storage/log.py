@@ -1,11 +1,11 @@
 """The log of one partition: batches in offset order, in segments, on disk.
 
 `stage` gives a batch its offset, `write_staged` writes all staged batches at once, a `FlushJob`
-makes them durable off the loop, `read` hands out slices of files. Not replication: what a reader
-may see is the `limit_offset` it passes. The invariant: offsets rise without a gap from
-`start_offset` to `next_offset`; a write happens whole or not at all; after a failed flush nothing
-is written ever again, because the kernel may have dropped what it could not write and would report
-the next flush as a success.
+makes them durable off the loop, `read` (in `storage.reading`) hands out slices of files. Not
+replication: what a reader may see is the `limit_offset` it passes. The invariant: offsets rise
+without a gap as they are written, and only compaction takes some out again; a write happens whole
+or not at all; after a failed flush nothing is written ever again, because the kernel may have
+dropped what it could not write and would report the next flush as a success.
 
 One writer, on one thread. Jobs run elsewhere, at most one `FlushJob` at a time.
 """
@@ -13,30 +13,29 @@ One writer, on one thread. Jobs run elsewhere, at most one `FlushJob` at a time.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from penstock.model.errors import OffsetOutOfRange, StorageError, StorageFailed
+from penstock.model.errors import StorageError, StorageFailed
 from penstock.records.header import BatchHeader, stamp
+from penstock.storage.compacted import is_compacted
 from penstock.storage.files import Directory, remove_if_there, typed
 from penstock.storage.jobs import FlushJob, RemovalJob
-from penstock.storage.lookup import first_at_time
+from penstock.storage.reading import ReadableLog, out_of_range, segment_at
 from penstock.storage.recovery import DELETED_SUFFIX, CleanEnd, recover
-from penstock.storage.scan import SCAN_CHUNK_BYTES
 from penstock.storage.segment import (
     LOG_SUFFIX,
     SPAN_MAX,
     Mark,
     Segment,
-    SegmentInfo,
     Staged,
+    keep_index,
     sealed_stem,
 )
-from penstock.storage.slice import EMPTY, FileSlice
+from penstock.storage.start_offset import StartOffsetJob, read_start_offset, write_start_offset
 
-__all__ = ["CleanEnd", "FlushJob", "Log", "LogConfig", "RemovalJob"]
+__all__ = ["CleanEnd", "FlushJob", "Log", "LogConfig", "RemovalJob", "StartOffsetJob"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,33 +49,29 @@ class LogConfig:
     index_interval_bytes: int
 
 
-class Log:
+class Log(ReadableLog):
     """A partition's log. `config` may be replaced at any time; it holds for what comes."""
 
     __slots__ = (
         "_begun_ms",
         "_directory",
         "_durable_offset",
-        "_firsts",
         "_job",
         "_rolls_durable",
-        "_segments",
         "_staged",
         "config",
         "failure",
-        "name",
         "next_offset",
         "rolls",
-        "written_offset",
     )
 
     def __init__(self, directory: Directory, config: LogConfig, segments: list[Segment]) -> None:
         """Use `open`."""
+        super().__init__(directory.path, segments, is_compacted=is_compacted(directory))
+        for segment in segments:
+            segment.compacted = self.is_compacted and segment.sealed
         self.config = config
-        self.name = directory.path
         self._directory = directory
-        self._segments = segments
-        self._firsts = [segment.first_offset for segment in segments]
         self._staged: list[Staged] = []
         self._job: FlushJob | None = None
         self.failure: str | None = None
@@ -93,6 +88,7 @@ class Log:
         self._durable_offset = end
         if not segments or segments[-1].sealed:
             self._start_segment(end)
+        self.start_offset = self.first_offset
 
     @classmethod
     def open(
@@ -104,32 +100,24 @@ class Log:
         """
         try:
             segments = recover(directory, config.index_interval_bytes, clean_end)
-            return cls(directory, config, segments)
+            log = cls(directory, config, segments)
+            start_offset = read_start_offset(directory)
+            if start_offset > log.next_offset:
+                # Not all that had been written was durable. It must not hide what comes instead.
+                start_offset = log.next_offset
+                write_start_offset(directory, start_offset)
+            elif start_offset and clean_end is None:
+                # A killed process may have left a name that the disk does not have yet.
+                directory.flush()
+            log.start_offset = max(start_offset, log.first_offset)
+            return log
         except OSError as error:
             raise typed(error, f"opening {directory.path}") from error
-
-    @property
-    def start_offset(self) -> int:
-        return self._firsts[0]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments)
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments)
 
     @property
     def failed(self) -> bool:
         """Whether the log is read-only until the broker is restarted."""
         return self.failure is not None
-
-    def segments(self) -> list[SegmentInfo]:
-        try:
-            return [segment.info() for segment in self._segments]
-        except OSError as error:
-            raise typed(error, f"reading {self.name}") from error
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -316,7 +304,7 @@ class Log:
                     self.finish_flush(job)
                 active = self._segments[-1]
                 if active.index_loaded:
-                    active.write_index()
+                    keep_index(active, active.index)
                 clean_end = CleanEnd(
                     first_offset=active.first_offset,
                     size_bytes=active.size_bytes,
@@ -333,11 +321,13 @@ class Log:
         if self.failure is not None:
             raise StorageFailed(self.failure)
         assert self._job is None, "a flush job is under way"
+        kept = all(segment.next_offset <= offset for segment in self._segments if segment.held)
+        assert kept, "what is being compacted is committed, and not to be cut"
         if not self.start_offset <= offset <= self.written_offset:
-            raise _out_of_range(offset, self.start_offset, self.written_offset)
+            raise out_of_range(offset, self.start_offset, self.written_offset)
         self._staged = []
         try:
-            segment = _segment_at(self._segments, self._firsts, offset)
+            segment = segment_at(self._segments, self._firsts, offset)
             if offset < segment.next_offset:
                 _, header = next(segment.walk(segment.position_of(offset), None))
                 assert header.base_offset == offset, (header.base_offset, offset)
@@ -392,7 +382,7 @@ class Log:
         jobs = []
         segments = self._segments
         try:
-            while segments[0].sealed and segments[0].next_offset <= offset:
+            while segments[0].sealed and segments[0].next_offset <= offset and not segments[0].held:
                 log_name, *index_names = segments[0].file_names()
                 deleted_name = log_name + DELETED_SUFFIX
                 self._directory.rename(log_name, deleted_name)
@@ -402,85 +392,70 @@ class Log:
             # What is renamed already has to be unlinked; the rest is asked for again.
             if not jobs:
                 raise typed(error, f"deleting from {self.name}") from error
+        self.start_offset = max(self.start_offset, self.first_offset)
         return jobs
 
-    def drop_idle_files(self) -> None:
-        """Close the files and forget the indexes of sealed segments not read since last time."""
-        for segment in self._segments:
-            if segment.sealed and not segment.used:
-                segment.release()
-            segment.used = False
+    def start_offset_job(self, offset: int) -> StartOffsetJob:
+        """What lets the records before the offset be gone for good, though their bytes stay until
+        retention takes the segment. One at a time; `finish_start_offset` makes it hold."""
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
+        assert offset <= self.written_offset, (offset, self.written_offset)
+        return StartOffsetJob(self._directory, offset)
 
-    # --- reading -------------------------------------------------------------------------------
+    def finish_start_offset(self, job: StartOffsetJob) -> None:
+        """Let the log begin where the job says; its StorageError if it failed."""
+        if job.error is not None:
+            raise job.error
+        self.start_offset = max(self.start_offset, job.offset)
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int) -> FileSlice:
-        """Whole batches from the one that holds the offset on, within one segment and before the
-        limit: at most `max_bytes`, but at least one batch if there is any."""
-        assert limit_offset <= self.written_offset, (limit_offset, self.written_offset)
-        if not self._firsts[0] <= offset <= limit_offset:
-            raise _out_of_range(offset, self.start_offset, limit_offset)
-        if offset == limit_offset:
-            return EMPTY
+    # --- compacting ----------------------------------------------------------------------------
+
+    def hold(self, segments: Sequence[Segment]) -> bool:
+        """Before the files of these sealed segments are replaced: keep them open, so that they are
+        read by what is open, and let retention wait. False, with nothing held, if they are no
+        longer all there, side by side. Ended by `replace`, or by `let_go` if it came to nothing.
+
+        The mark of `storage.compacted` must be durable by now.
+        """
+        if self._place_of(segments) is None:
+            return False
+        assert is_compacted(self._directory), "compacted without a mark that there may be gaps"
         try:
-            return _segment_at(self._segments, self._firsts, offset).read(
-                offset, max_bytes, limit_offset
-            )
+            for segment in segments:
+                segment.hold()
         except OSError as error:
+            self.let_go(segments)
             raise typed(error, f"reading {self.name}") from error
+        return True
 
-    def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """About how many bytes lie between: exact for offsets that were read or flushed up to,
-        otherwise off by an index interval and a batch at most; never 0 if there is anything."""
-        if offset >= limit_offset:
-            return 0
-        try:
-            offset = max(offset, self.start_offset)
-            first = _segment_at(self._segments, self._firsts, offset)
-            last = _segment_at(self._segments, self._firsts, limit_offset)
-            size_bytes = last.estimate_position(limit_offset) - first.estimate_position(offset)
-            for segment in self._segments[bisect_right(self._firsts, offset) - 1 :]:
-                if segment is last:
-                    break
-                size_bytes += segment.size_bytes
-        except OSError as error:
-            raise typed(error, f"reading {self.name}") from error
-        return max(size_bytes, 1)
+    def let_go(self, segments: Sequence[Segment]) -> None:
+        """The held segments keep their files after all."""
+        for segment in segments:
+            segment.held = False
 
-    def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record at or after the time, before the limit."""
-        try:
-            return first_at_time(self._segments, timestamp_ms, limit_offset)
-        except OSError as error:
-            raise typed(error, f"reading {self.name}") from error
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Read the compacted segment from now on, which stands for all offsets of the held ones:
+        when the names on disk are changed. Slices that were handed out stay readable."""
+        place = self._place_of(old)
+        assert place is not None, "replaced without being held"
+        assert all(segment.held for segment in old), "replaced without being held"
+        assert new.first_offset == old[0].first_offset, (new.path, old[0].path)
+        assert new.next_offset == old[-1].next_offset, (new.path, old[-1].path)
+        new.compacted = True
+        self.let_go(old)
+        self.is_compacted = True
+        self._segments[place : place + len(old)] = [new]
+        self._firsts[place : place + len(old)] = [new.first_offset]
 
-    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """The header of every batch from the one that holds the offset on. Records unread."""
-        offset = max(from_offset, self.start_offset)
-        try:
-            while offset < self.written_offset:
-                segment = _segment_at(self._segments, self._firsts, offset)
-                segment.used = True
-                position = segment.position_of(offset)
-                for _, header in segment.walk(position, None, SCAN_CHUNK_BYTES):
-                    yield header
-                    offset = header.next_offset
-        except OSError as error:
-            raise typed(error, f"reading {self.name}") from error
-
-
-def _out_of_range(offset: int, start_offset: int, limit_offset: int) -> OffsetOutOfRange:
-    return OffsetOutOfRange(
-        f"Offset {offset} is out of range: the partition has {start_offset} to {limit_offset}; "
-        f"seek to one of them, the beginning or the end."
-    )
-
-
-def _segment_at(segments: list[Segment], firsts: list[int], offset: int) -> Segment:
-    """The segment that holds the offset, or would."""
-    active = segments[-1]
-    if offset >= active.first_offset:
-        return active
-    return segments[bisect_right(firsts, offset) - 1]
+    def _place_of(self, segments: Sequence[Segment]) -> int | None:
+        """Where these segments stand in the chain, all of them side by side."""
+        assert all(segment.sealed for segment in segments), "only sealed segments are compacted"
+        if not segments or segments[0] not in self._segments:
+            return None
+        place = self._segments.index(segments[0])
+        is_whole = self._segments[place : place + len(segments)] == list(segments)
+        return place if is_whole else None
 
 
 def _has_sealed_name(segment: Segment) -> bool:

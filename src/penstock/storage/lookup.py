@@ -1,18 +1,21 @@
-"""Finding the first message at or after a time: indexes, then headers, then one batch opened.
+"""Finding records by time and batches by term: indexes, then headers, then few batches opened.
 
-Not the index itself. The invariant: the answer is the first record in offset order, before the
-limit, whose timestamp is not before the asked one; timestamps need not be in order.
+Not the index itself. The invariants: what is found lies from the start offset on and before the
+limit; the first record at a time is the first in offset order whose timestamp is not before the
+asked one (timestamps need not be in order); terms never go back from one batch to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.model.errors import BatchError
 from penstock.model.limits import MIB
 from penstock.records import Message, decode_batch
 from penstock.records.header import BatchHeader, check_batch
+from penstock.storage.index import NO_TIMESTAMP
 from penstock.storage.scan import corrupt
 from penstock.storage.segment import Segment
 
@@ -24,7 +27,7 @@ _BATCHES_OPENED_MAX: Final = 8
 
 
 def first_at_time(
-    segments: Iterable[Segment], timestamp_ms: int, limit_offset: int
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, limit_offset: int
 ) -> tuple[int, int] | None:
     """(offset, timestamp) of the first record at or after the time, or None before the limit.
 
@@ -34,7 +37,7 @@ def first_at_time(
     for segment in segments:
         if segment.first_offset >= limit_offset:
             return None
-        if segment.max_timestamp_ms < timestamp_ms:
+        if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= start_offset:
             continue
         segment.used = True
         offset, start = segment.index.floor_time(timestamp_ms)
@@ -43,16 +46,110 @@ def first_at_time(
                 return None
             if header.max_timestamp_ms < timestamp_ms or header.is_control:
                 continue
+            if header.next_offset <= start_offset:
+                continue
             messages = None
             if opened < _BATCHES_OPENED_MAX:
                 opened += 1
                 messages = _open(segment, position, header)
             if messages is None:
-                return header.base_offset, header.max_timestamp_ms
+                return max(header.base_offset, start_offset), header.max_timestamp_ms
             for message in messages:
-                if message.timestamp_ms >= timestamp_ms:
+                if message.timestamp_ms >= timestamp_ms and message.offset >= start_offset:
                     return message.offset, message.timestamp_ms
     return None
+
+
+def newest_record(
+    segments: Sequence[Segment], start_offset: int, limit_offset: int
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record with the newest timestamp, None if none has one.
+
+    The batch is found by what batches say of themselves, and only that one is opened; where it
+    cannot be within bounds, or holds no record, its first offset is named.
+    """
+    newest_ms, newest_in = NO_TIMESTAMP, None
+    for segment in segments:
+        if segment.first_offset >= limit_offset:
+            break
+        if segment.next_offset <= start_offset:
+            continue
+        timestamp_ms = _newest_within(segment, start_offset, limit_offset)
+        if timestamp_ms > newest_ms:
+            newest_ms, newest_in = timestamp_ms, segment
+    if newest_in is None:
+        return None
+    position, header = _first_as_new(newest_in, newest_ms, start_offset)
+    messages = [
+        message
+        for message in _open(newest_in, position, header) or ()
+        if message.offset >= start_offset
+    ]
+    if not messages:
+        return max(header.base_offset, start_offset), header.max_timestamp_ms
+    newest = max(messages, key=lambda message: message.timestamp_ms)
+    return newest.offset, newest.timestamp_ms
+
+
+def end_of_term(segments: Sequence[Segment], term: int, end_offset: int) -> tuple[int, int]:
+    """(term, offset): the largest term that is not after the asked one, or the asked one if there
+    is none; and where the next larger term begins, or `end_offset`. As Kafka's
+    OffsetForLeaderEpoch has it. Where compaction took the first batches of a term, it begins with
+    what is left."""
+    filled = [segment for segment in segments if segment.size_bytes]
+    later = bisect_right(filled, term, key=lambda segment: _first_batch(segment).term)
+    if later < len(filled):
+        end_offset = _first_batch(filled[later]).base_offset
+    if later == 0:
+        return term, end_offset
+    segment = filled[later - 1]
+    segment.used = True
+    index = segment.index
+    place = bisect_right(index.terms, term)
+    if place < len(index.terms):
+        end_offset = segment.first_offset + index.term_offsets[place]
+    return index.terms[place - 1], end_offset
+
+
+def _newest_within(segment: Segment, start_offset: int, limit_offset: int) -> int:
+    """The newest timestamp of the segment's batches between, as they say it."""
+    if start_offset <= segment.first_offset and limit_offset >= segment.next_offset:
+        return segment.max_timestamp_ms
+    segment.used = True
+    newest_ms = NO_TIMESTAMP
+    if start_offset > segment.first_offset:
+        # The index counts what lies before the start as well: only the batches can tell.
+        position = segment.position_of(start_offset)
+    else:
+        _, position = segment.index.floor(limit_offset - segment.first_offset)
+        newest_ms = segment.index.newest_before(position)
+    for _, header in segment.walk(position, None):
+        if header.base_offset >= limit_offset:
+            break
+        newest_ms = max(newest_ms, header.max_timestamp_ms)
+    return newest_ms
+
+
+def _first_as_new(
+    segment: Segment, timestamp_ms: int, start_offset: int
+) -> tuple[int, BatchHeader]:
+    """The first batch from the start on that says it is as new as the newest."""
+    segment.used = True
+    if start_offset > segment.first_offset:
+        start = segment.position_of(start_offset)
+    else:
+        _, start = segment.index.floor_time(timestamp_ms)
+    for position, header in segment.walk(start, None):
+        if header.max_timestamp_ms >= timestamp_ms:
+            return position, header
+    raise corrupt(segment.path, start, f"no batch is of {timestamp_ms} ms, which its index names")
+
+
+def _first_batch(segment: Segment) -> BatchHeader:
+    """Of a segment that is not empty."""
+    segment.used = True
+    _, header = next(segment.walk(0, segment.first_offset))
+    return header
 
 
 def _open(segment: Segment, position: int, header: BatchHeader) -> list[Message] | None:

@@ -8,7 +8,9 @@ was flushed is kept or the log is refused, never cut. That rests on the order in
   away, the segments behind it go too;
 - inside an unsealed file, a missing end or sectors of zeros are a torn write and cut; any other
   damage is decayed data that may have been acknowledged, and the log is refused, bytes untouched;
-- segments are deleted from the oldest on: a name that says "deleted" takes all older ones along.
+- segments are deleted from the oldest on: a name that says "deleted" takes all older ones along;
+- a compacted segment gets its name when it is whole: sealed ones that lie within it are what it
+  was made of, and go; `compaction.cleaned` is one that was not finished, and goes too.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from penstock.storage.segment import LOG_SUFFIX, Segment
 logger = logging.getLogger(__name__)
 
 DELETED_SUFFIX: Final = ".deleted"
+# What a compaction writes to, until it gives the file its name.
+CLEANED_NAME: Final = "compaction.cleaned"
 _NAME: Final = re.compile(r"(\d{20})(?:-(\d{20})|\.open)\.(log|log\.deleted|index|time)")
 
 
@@ -71,7 +75,7 @@ def recover(directory: Directory, interval_bytes: int, clean_end: CleanEnd | Non
     CorruptLog if the folder cannot be what a crash left. Everything that is returned is durable.
     """
     names = directory.names()
-    files = _finish_deletions(directory, names)
+    files = _finish_compaction(directory, names, _finish_deletions(directory, names))
     _check_names(directory, files)
     _remove_orphans(directory, names, files)
     segments = [_segment(directory, file, interval_bytes) for file in files]
@@ -112,6 +116,27 @@ def _finish_deletions(directory: Directory, names: list[str]) -> list[LogFile]:
     for file in deleted:
         directory.remove(file.name)
     return [file for file in files if file not in doomed]
+
+
+def _finish_compaction(
+    directory: Directory, names: list[str], files: list[LogFile]
+) -> list[LogFile]:
+    """Remove what a compaction left over, before or after its result got its name.
+
+    A name that comes back after another crash is removed again: whatever lets go of the result
+    flushes the folder, and this with it.
+    """
+    if CLEANED_NAME in names:
+        directory.remove(CLEANED_NAME)
+    kept: list[LogFile] = []
+    # Of those that begin alike the longest comes first; then what lies within it follows.
+    for file in sorted(files, key=lambda file: (file.first_offset, -(file.last_offset or 0))):
+        before = kept[-1].last_offset if kept else None
+        if before is not None and file.last_offset is not None and file.last_offset <= before:
+            directory.remove(file.name)
+        else:
+            kept.append(file)
+    return kept
 
 
 def _check_names(directory: Directory, files: list[LogFile]) -> None:

@@ -44,13 +44,19 @@ Visit = Callable[[int, BatchHeader], None]
 
 
 def walk(
-    file: File, position: int, end: int, offset: int | None, chunk_bytes: int = WALK_CHUNK_BYTES
+    file: File,
+    position: int,
+    end: int,
+    offset: int | None,
+    chunk_bytes: int = WALK_CHUNK_BYTES,
+    *,
+    gaps: bool = False,
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of the batches from a boundary to the end, records unread.
 
-    CorruptLog where a header is nonsense, has another offset than its predecessor leads to, or
-    says that the batch goes beyond the end. `offset` is that of the first, or None if it is not
-    known.
+    CorruptLog where a header is nonsense, has another offset than its predecessor leads to (with
+    `gaps`: an earlier one), or says that the batch goes beyond the end. `offset` is that of the
+    first, or None if it is not known.
     """
     chunk = b""
     chunk_start = position
@@ -62,10 +68,10 @@ def walk(
             header = read_header(chunk, position - chunk_start)
         except InvalidBatch:
             raise corrupt(file.path, position, "there is no batch header") from None
-        if offset is not None and header.base_offset != offset:
-            raise corrupt(
-                file.path, position, f"the batch has offset {header.base_offset}, not {offset}"
-            )
+        if offset is not None and (
+            header.base_offset < offset or (header.base_offset > offset and not gaps)
+        ):
+            raise corrupt(file.path, position, _misplaced(header, offset))
         if position + header.length > end:
             raise corrupt(file.path, position, f"the batch goes on beyond the end {end}")
         yield position, header
@@ -73,10 +79,11 @@ def walk(
         position += header.length
 
 
-def scan(file: File, end: int, offset: int, visit: Visit) -> Damage | None:
+def scan(file: File, end: int, offset: int, visit: Visit, *, gaps: bool = False) -> Damage | None:
     """Check every batch from the beginning of the file to the end, visiting the good ones.
 
-    Stops at the first whose header, length, checksum, offset or term is wrong.
+    Stops at the first whose header, length, checksum, offset or term is wrong. With `gaps` an
+    offset may be later than its predecessor leads to.
     """
     window = _Window(file, end)
     position = 0
@@ -86,15 +93,14 @@ def scan(file: File, end: int, offset: int, visit: Visit) -> Damage | None:
             header = _check_at(window, position)
         except BatchError as error:
             return Damage(position, offset, _reason(error), whole=False)
-        if header.base_offset != offset:
-            reason = f"the batch has offset {header.base_offset}, not {offset}"
-            return Damage(position, offset, reason, whole=True)
+        if header.base_offset < offset or (header.base_offset > offset and not gaps):
+            return Damage(position, offset, _misplaced(header, offset), whole=True)
         if header.term < term:
             reason = f"the batch has term {header.term}, after term {term}"
             return Damage(position, offset, reason, whole=True)
         visit(position, header)
         term = header.term
-        offset += header.last_offset_delta + 1
+        offset = header.next_offset
         position += header.length
     return None
 
@@ -174,6 +180,10 @@ def _check_at(window: _Window, position: int) -> BatchHeader:
     if header.length > BATCH_BYTES_MAX:
         raise InvalidBatch(f"A batch of {header.length} bytes is larger than any may be.")
     return check_batch(window.view(position, header.length))
+
+
+def _misplaced(header: BatchHeader, offset: int) -> str:
+    return f"the batch has offset {header.base_offset}, not {offset}"
 
 
 def _reason(error: BatchError) -> str:

@@ -2,7 +2,9 @@
 
 Not the order of segments, nor what is acknowledged: that is the log's. The invariant: `size_bytes`
 and `next_offset` always describe whole batches, and every position handed out is the boundary of a
-batch.
+batch. Offsets follow one another without a gap, unless the segment is `compacted`: then some may be
+in no batch, and whoever looks for one of those is given the next. The last offset is in a batch in
+any case, so that a missing end shows.
 """
 
 from __future__ import annotations
@@ -69,8 +71,10 @@ class Segment:
         "_file",
         "_index",
         "_max_timestamp_ms",
+        "compacted",
         "directory",
         "first_offset",
+        "held",
         "interval_bytes",
         "next_offset",
         "sealed",
@@ -88,13 +92,17 @@ class Segment:
         sealed: bool,
         interval_bytes: int,
         index: SegmentIndex | None = None,
+        compacted: bool = False,
     ) -> None:
         self.directory = directory
         self.first_offset = first_offset
         self.next_offset = next_offset
         self.size_bytes = size_bytes
         self.sealed = sealed
+        self.compacted = compacted
         self.used = False
+        # While its files are being replaced it is read by what is open, and must not be let go.
+        self.held = False
         self.interval_bytes = interval_bytes
         self._file: File | None = None
         self._index = index
@@ -208,10 +216,6 @@ class Segment:
         for name in self.file_names()[1:]:
             remove_if_there(self.directory, name)
 
-    def write_index(self) -> None:
-        """Keep the index in its files."""
-        keep_index(self, self.index)
-
     def file_names(self) -> list[str]:
         return [self.stem + suffix for suffix in (LOG_SUFFIX, OFFSET_SUFFIX, TIME_SUFFIX)]
 
@@ -221,16 +225,27 @@ class Segment:
         self._file = None
 
     def reopen(self) -> None:
-        """Give a sealed segment the name of an active one again; durable after this."""
+        """Give a sealed segment the name of an active one again; durable after this.
+
+        What is to be cut was never committed, and only what is committed is compacted: so this
+        segment has no gap, whatever its log has elsewhere.
+        """
         index = self.index
         log_name, *index_names = self.file_names()
         self.sealed = False
+        self.compacted = False
         self._file = None
         self._index = index
         self.directory.rename(log_name, self.stem + LOG_SUFFIX)
         self.directory.flush()
         for name in index_names:
             remove_if_there(self.directory, name)
+
+    def hold(self) -> None:
+        """Open the file and the index, and keep them: their names are about to change."""
+        self._file = self.file
+        self._index = self.index
+        self.held = True
 
     def release(self) -> None:
         """Forget the file and the index; slices handed out keep the file for themselves."""
@@ -251,7 +266,8 @@ class Segment:
             boundaries[offset] = position
 
     def read(self, offset: int, max_bytes: int, limit_offset: int) -> FileSlice:
-        """Whole batches from the one that holds the offset on, at least one, before the limit."""
+        """Whole batches from the one that holds the offset on, or from the next one if none does:
+        at least one if there is one before the limit."""
         self.used = True
         boundaries = self._boundaries
         start = boundaries.get(offset)
@@ -271,7 +287,7 @@ class Segment:
         return FileSlice(self.file, start, end - start)
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that holds the offset begins."""
+        """Where the batch that holds the offset begins, or the next one if none does."""
         known = self._boundaries.get(offset)
         if known is not None:
             return known
@@ -296,7 +312,12 @@ class Segment:
     ) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from the boundary on; see `scan.walk`."""
         return walk(
-            self.file, position, self.size_bytes, offset, chunk_bytes or self.interval_bytes
+            self.file,
+            position,
+            self.size_bytes,
+            offset,
+            chunk_bytes or self.interval_bytes,
+            gaps=self.compacted,
         )
 
     def _end_before(self, start: int, offset: int, limit_offset: int) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 Every byte of every log, index and journal is read, in pieces. Not recovery: what is found is
 reported, never mended. The invariant: a file is reported as sound only if each of its bytes is
-what was written, as far as any checksum or neighbour can tell.
+what was written, as far as any checksum or neighbour can tell. A gap of offsets is damage, unless
+the folder has the mark of `storage.compacted`: then gaps are counted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.records.header import BatchHeader
+from penstock.storage.compacted import is_compacted
 from penstock.storage.files import Directory, typed
 from penstock.storage.index import (
     OFFSET_SUFFIX,
@@ -37,6 +39,8 @@ class Finding:
     records: int = 0
     first_offset: int = -1
     last_offset: int = -1
+    gaps: int = 0
+    """How often offsets are missing, as compaction leaves it."""
     position: int | None = None
     problem: str | None = None
 
@@ -45,6 +49,7 @@ def verify(directory: Directory) -> Iterator[Finding]:
     """A finding for each file, the logs in the order of their offsets."""
     try:
         names = directory.names()
+        gaps = is_compacted(directory)
         expected_offset: int | None = None
         for file in log_files(names):
             stem = file.name.removesuffix(LOG_SUFFIX)
@@ -54,7 +59,7 @@ def verify(directory: Directory) -> Iterator[Finding]:
             except IndexDamage:
                 index = None
             seen = _Seen(file.first_offset, index)
-            yield _verify_log(directory, file, expected_offset, seen)
+            yield _verify_log(directory, file, expected_offset, seen, gaps=gaps)
             for suffix in (OFFSET_SUFFIX, TIME_SUFFIX):
                 # An unsealed segment has an index only after an orderly shutdown.
                 if file.last_offset is not None or stem + suffix in names:
@@ -76,6 +81,7 @@ class _Seen:
         self.batches = 0
         self.records = 0
         self.size_bytes = 0
+        self.gaps = 0
         self.wrong_entry: str | None = None
         self.wrong_term: tuple[int, str] | None = None
         self._index = index
@@ -86,6 +92,7 @@ class _Seen:
     def visit(self, position: int, header: BatchHeader) -> None:
         if self._index is not None:
             self._compare(self._index, position, header)
+        self.gaps += header.base_offset > self.next_offset
         self.batches += 1
         self.records += header.record_count
         self.next_offset = header.next_offset
@@ -109,11 +116,13 @@ class _Seen:
 
 
 def _verify_log(
-    directory: Directory, file: LogFile, expected_offset: int | None, seen: _Seen
+    directory: Directory, file: LogFile, expected_offset: int | None, seen: _Seen, *, gaps: bool
 ) -> Finding:
     opened = directory.open(file.name)
     size_bytes = opened.size()
-    damage = scan(opened, size_bytes, file.first_offset, seen.visit)
+    # Only sealed segments are compacted.
+    gaps = gaps and file.last_offset is not None
+    damage = scan(opened, size_bytes, file.first_offset, seen.visit, gaps=gaps)
     position: int | None = None
     problem: str | None = None
     if damage is not None:
@@ -133,6 +142,7 @@ def _verify_log(
         records=seen.records,
         first_offset=file.first_offset,
         last_offset=seen.next_offset - 1,
+        gaps=seen.gaps,
         position=position,
         problem=problem,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.storage.recovery import log_files
+from penstock.storage.start_offset import write_start_offset
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock, RawClient, batch, running
 
@@ -68,3 +70,21 @@ async def test_consumption_never_deletes() -> None:
         await client.create("orders")
         await client.produce("orders", batch([b"a", b"b"]))
         assert await client.values("orders") == await client.values("orders") == [b"a", b"b"]
+
+
+async def test_segments_before_the_logs_own_start_go() -> None:
+    """Records that were deleted on request give back their room, whatever the retention."""
+    clock = ManualClock()
+    disk = SimulatedDisk()
+    async with running(disk.root, clock=clock) as (_, client):
+        await client.create("orders", segment_bytes="70000", retention_ms="-1")
+        await fill(client, clock, 20)
+    folder = disk.root.subdirectory("topics").subdirectory("orders").subdirectory("0")
+    write_start_offset(folder, 10)
+    async with running(disk.root, clock=clock, retention_check_ms=1) as (_, client):
+        assert await start_offset(client) == 10
+        async with asyncio.timeout(10):
+            while min(file.first_offset for file in log_files(folder.names())) != 8:
+                await asyncio.sleep(0)
+        assert (await client.fetch("orders", 10))[0].offset == 10
+        assert await start_offset(client) == 10

@@ -112,7 +112,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest(
         ({"flags": [("data", "")]}, "data is empty"),
         ({"flags": [("listen", " , ")]}, "listen is empty"),
         ({"file_text": "data = ", "file_name": "a.toml"}, "a.toml is not TOML"),
-        ({"file_text": "broker_id = 1.5", "file_name": "a.toml"}, "a.toml: broker_id is 1.5"),
+        ({"file_text": "broker_id = 1.5", "file_name": "a.toml"}, "a.toml: broker_id is '1.5'"),
         ({"file_text": "listen = [1]", "file_name": "a.toml"}, "a.toml: listen is"),
         (
             {"file_text": "topic_defaults = 1", "file_name": "a.toml"},

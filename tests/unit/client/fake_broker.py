@@ -42,6 +42,7 @@ class FakePartition:
         self.batches: list[tuple[BatchHeader, bytes]] = []
         self.start = 0
         self.end = 0
+        self.compacted = False
         self.producers = ProducerState()
 
     def append(self, payload: memoryview) -> tuple[int, bool]:
@@ -128,7 +129,11 @@ class FakeState:
 
     def _fetch(self, request: pb.FetchRequest, data: memoryview) -> tuple[Envelope, bytes]:
         partition = self._partition(request)
-        answer = pb.FetchResponse(high_watermark=partition.end, log_start_offset=partition.start)
+        answer = pb.FetchResponse(
+            high_watermark=partition.end,
+            log_start_offset=partition.start,
+            compacted=partition.compacted,
+        )
         return answer, partition.read(request.offset, request.max_bytes)
 
     def _findoffset(self, request: pb.FindOffsetRequest, data: memoryview) -> Envelope:

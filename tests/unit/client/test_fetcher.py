@@ -296,6 +296,34 @@ def test_a_wrong_base_offset_is_no_data(payload: memoryview, at: int) -> None:
         end_offset(payload, 10, "orders-7")
 
 
+@pytest.mark.parametrize("asked", [3, 10, 11])
+def test_gaps_of_a_compacted_log_are_no_damage(asked: int) -> None:
+    payload = batches((10, 12), (13, 14), (2**40, 2**40 + 1))
+    assert end_offset(payload, asked, "orders-0", compacted=True) == 2**40 + 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "at"),
+    [(batches((8, 10)), 10), (batches((10, 12), (11, 14)), 12)],
+    ids=["before it", "a step back"],
+)
+def test_steps_back_are_damage_in_a_compacted_log_too(payload: memoryview, at: int) -> None:
+    with pytest.raises(CorruptLog, match=f"at offset {at} "):
+        end_offset(payload, 10, "orders-7", compacted=True)
+
+
+async def test_a_compacted_partition_is_read_on_behind_its_gaps(
+    broker: FakeBroker, bench: Bench
+) -> None:
+    partition = broker.topics["orders"][0]
+    append(partition, 20)
+    partition.compacted = True
+    thinned = {0: bytes(batches((2, 4), (7, 9))), 9: bytes(batches((15, 20)))}
+    partition.read = lambda offset, max_bytes: thinned.get(offset, b"")  # type: ignore[method-assign]
+    await bench.fetcher.add({ORDERS: 0})
+    assert await bench.read_to(20) == [(0, 9), (9, 20)]
+
+
 async def test_a_wrong_base_offset_is_told_to_the_reader(broker: FakeBroker, bench: Bench) -> None:
     """And again each time, until somebody mends it; nothing of the answer is handed out."""
     append(broker.topics["orders"][0], 2)

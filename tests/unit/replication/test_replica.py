@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.model.errors import DiskFull, PenstockError, StorageError, StorageFailed
+from penstock.model.errors import (
+    DiskFull,
+    OffsetOutOfRange,
+    PenstockError,
+    StorageError,
+    StorageFailed,
+)
 from penstock.model.ids import Term
 from penstock.model.topic_config import Durability
 from penstock.records import BatchBuilder, decode_messages
@@ -83,6 +89,11 @@ class Setup:
         batch = memoryview(bytearray(builder.build()))
         return self.replica.propose(
             read_header(batch), batch, lambda error: self.outcomes.append((name, error))
+        )
+
+    def delete_before(self, offset: int) -> None:
+        self.replica.delete_before(
+            offset, lambda error: self.outcomes.append((f"before {offset}", error))
         )
 
     def fill_disk(self, leaving_bytes: int) -> None:
@@ -223,3 +234,85 @@ async def test_idle_is_heard_after_the_running_flush() -> None:
     assert heard == ["now"]
     setup.flusher.run_one()
     assert heard == ["now", "later"]
+
+
+def committed(count: int) -> Setup:
+    setup = Setup("os")
+    for number in range(count):
+        setup.propose(str(number))
+    setup.driver.end_turn()
+    setup.outcomes.clear()
+    return setup
+
+
+async def test_deleted_records_are_gone_when_that_is_durable() -> None:
+    setup = committed(5)
+    setup.delete_before(7)
+    assert (setup.outcomes, setup.log.start_offset) == ([], 0)
+    setup.flusher.run_one()
+    assert setup.outcomes == [("before 7", None)]
+    assert setup.log.start_offset == 7
+    with pytest.raises(OffsetOutOfRange):
+        setup.replica.read(6, 100)
+    assert Log.open(setup.disk.after_crash("kept").root, CONFIG).start_offset == 7
+
+
+async def test_deletions_that_wait_for_the_disk_share_the_next_write() -> None:
+    setup = committed(5)
+    for offset in (2, 8, 4, 1, 8):
+        setup.delete_before(offset)
+    assert len(setup.flusher.jobs) == 1
+    setup.flusher.run_one()
+    assert setup.names() == ["before 2", "before 1"]
+    setup.flusher.run_one()
+    assert setup.names() == ["before 2", "before 1", "before 8", "before 4", "before 8"]
+    assert (setup.log.start_offset, setup.flusher.jobs) == (8, [])
+    setup.delete_before(3)
+    assert setup.outcomes[-1] == ("before 3", None), "gone already"
+    assert not setup.flusher.jobs
+
+
+async def test_only_what_is_committed_can_be_deleted() -> None:
+    setup = Setup("fsync")
+    setup.propose("a")
+    setup.driver.end_turn()
+    for offset in (-1, 1, 2):
+        with pytest.raises(OffsetOutOfRange, match="0 to 0"):
+            setup.delete_before(offset)
+
+
+async def test_a_deletion_that_the_disk_refuses_changes_nothing() -> None:
+    setup = committed(5)
+    setup.fill_disk(leaving_bytes=3)
+    setup.delete_before(7)
+    setup.delete_before(9)
+    setup.flusher.run_one()
+    assert [type(error) for _, error in setup.outcomes] == [DiskFull]
+    assert setup.log.start_offset == 0
+    assert setup.replica.failure is None
+    setup.disk.capacity_bytes = None
+    setup.flusher.run_one()
+    assert setup.outcomes[1:] == [("before 9", None)]
+
+
+async def test_a_failed_partition_deletes_nothing() -> None:
+    setup = committed(5)
+    setup.delete_before(3)
+    setup.delete_before(5)
+    setup.log.failure = "The disk is gone."
+    setup.flusher.run_one()
+    assert setup.outcomes[0] == ("before 3", None)
+    assert isinstance(setup.outcomes[1][1], StorageFailed)
+    setup.replica.failure = StorageFailed("The disk is gone.")
+    with pytest.raises(StorageFailed, match="gone"):
+        setup.delete_before(5)
+
+
+async def test_idle_is_heard_after_the_running_deletion() -> None:
+    setup = committed(5)
+    heard: list[str] = []
+    setup.delete_before(3)
+    setup.replica.when_idle(lambda: heard.append("idle"))
+    assert heard == []
+    setup.flusher.run_one()
+    assert heard == ["idle"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.model.errors import CorruptBatch
 from penstock.records.builder import BatchBuilder
 from penstock.records.header import BatchHeader, check_batch
-from penstock.storage.files import Directory
+from penstock.storage.compacted import COMPACTION_JOURNAL
+from penstock.storage.files import Directory, remove_if_there
+from penstock.storage.journal import write_journal
 from penstock.storage.log import Log, LogConfig
+from penstock.storage.scan import walk
+from penstock.storage.segment import LOG_SUFFIX, Segment, keep_index, sealed_stem
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(segment_bytes=1500, segment_ms=60_000, index_interval_bytes=256)
@@ -56,16 +60,61 @@ def split(payload: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def read_all(log: Log, max_bytes: int = 700) -> list[tuple[BatchHeader, bytes]]:
-    """Every batch, read and checked the way a consumer does: checksums, and no gap of offsets."""
-    batches = []
+    """Every batch, read and checked the way a consumer does: checksums, and no gap of offsets
+    unless the log is compacted."""
+    batches: list[tuple[BatchHeader, bytes]] = []
     offset = log.start_offset
     while offset < log.written_offset:
         part = list(split(log.read(offset, max_bytes, log.written_offset).read()))
         assert part, f"nothing at offset {offset}"
         for header, _ in part:
-            if header.base_offset != offset:
+            # The log may begin inside a batch.
+            follows = header.base_offset == offset or (
+                offset == log.start_offset and header.base_offset < offset < header.next_offset
+            )
+            if not follows and not (log.is_compacted and header.base_offset > offset):
                 raise CorruptBatch(f"offset {header.base_offset} came after {offset - 1}")
             offset = header.next_offset
         batches += part
     assert offset == log.written_offset
     return batches
+
+
+def delete_records(log: Log, offset: int) -> None:
+    """Let the log begin at the offset, the way a replica does."""
+    job = log.start_offset_job(offset)
+    job.run()
+    log.finish_start_offset(job)
+
+
+def thin_out(log: Log, segments: Sequence[Segment], keep: Callable[[BatchHeader], bool]) -> Segment:
+    """What compaction does to sealed segments, by whole batches and without its crash safety. The
+    last batch stays in any case."""
+    directory = segments[0].directory
+    write_journal(directory, COMPACTION_JOURNAL, b"")
+    assert log.hold(segments)
+    first_offset, next_offset = segments[0].first_offset, segments[-1].next_offset
+    kept = [
+        segment.file.read_at(position, header.length)
+        for segment in segments
+        for position, header in walk(segment.file, 0, segment.size_bytes, None)
+        if keep(header) or header.next_offset == next_offset
+    ]
+    for segment in segments:
+        for name in segment.file_names():
+            remove_if_there(directory, name)
+    file = directory.open(sealed_stem(first_offset, next_offset) + LOG_SUFFIX, create=True)
+    file.append(kept)
+    file.flush()
+    directory.flush()
+    thinned = Segment(
+        directory,
+        first_offset=first_offset,
+        next_offset=next_offset,
+        size_bytes=sum(map(len, kept)),
+        sealed=True,
+        interval_bytes=segments[0].interval_bytes,
+    )
+    log.replace(segments, thinned)
+    keep_index(thinned, thinned.index)
+    return thinned

@@ -1,16 +1,28 @@
-"""Offsets by time: exact to the record, whatever the order of the timestamps."""
+"""Offsets by time, exact to the record whatever the order of the timestamps; and by term."""
 
 from __future__ import annotations
 
 from penstock.model.limits import MIB
 from penstock.records.builder import build_batch, control_batch
-from penstock.records.header import check_batch, stamp_append_time, write_header
+from penstock.records.header import BatchHeader, check_batch, stamp_append_time, write_header
 from penstock.storage.log import Log
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import NOW_MS, append, make_batch, open_log
+from tests.unit.storage.harness import (
+    NOW_MS,
+    append,
+    delete_records,
+    flush,
+    make_batch,
+    open_log,
+    read_all,
+    stage,
+    thin_out,
+)
+
+Records = list[tuple[int, int]]
 
 
-def filled() -> tuple[Log, list[tuple[int, int]]]:
+def filled() -> tuple[Log, Records]:
     """A log of several segments whose times go up and down; (offset, timestamp) of its records."""
     log = open_log(SimulatedDisk().root)
     records = []
@@ -72,3 +84,134 @@ def test_lying_batches_are_opened_only_so_often() -> None:
         write_header(batch, header._replace(max_timestamp_ms=NOW_MS + 1000))
         append(log, bytes(batch))
     assert log.offset_for_time(NOW_MS + 500, log.written_offset) == (8, NOW_MS + 1000)
+
+
+# --- gaps and a start of its own ---------------------------------------------------------------
+
+
+def thinned() -> tuple[Log, Records]:
+    """As `filled`, but two of three batches of every sealed segment are gone, one has only
+    its last left, and the log begins inside a batch."""
+    log, records = filled()
+    flush(log)
+    emptied = log.sealed_segments()[2]
+
+    def keep(header: BatchHeader) -> bool:
+        is_emptied = emptied.first_offset <= header.base_offset < emptied.next_offset
+        return not is_emptied and header.base_offset % 9 == 0
+
+    for segment in log.sealed_segments():
+        thin_out(log, [segment], keep)
+    delete_records(log, 19)
+    left = {
+        offset
+        for header, _ in read_all(log)
+        for offset in range(header.base_offset, header.next_offset)
+    }
+    return log, [record for record in records if record[0] in left and record[0] >= 19]
+
+
+def test_times_are_found_among_gaps_and_from_the_start_on() -> None:
+    log, records = thinned()
+    assert 0 < len(records) < 120
+    for timestamp_ms in range(NOW_MS - 120, NOW_MS + 620, 3):
+        expected = next((found for found in records if found[1] >= timestamp_ms), None)
+        assert log.offset_for_time(timestamp_ms, log.written_offset) == expected
+
+
+# --- the newest record -------------------------------------------------------------------------
+
+
+def newest(records: Records) -> tuple[int, int] | None:
+    return max(records, key=lambda record: record[1]) if records else None
+
+
+def test_the_first_record_with_the_newest_time() -> None:
+    log, records = filled()
+    for limit in range(0, log.written_offset + 1, 3):
+        assert log.max_timestamp(limit) == newest(records[:limit])
+    latest = make_batch(timestamp_ms=NOW_MS + 10_000)
+    (offset, *_) = append(log, latest, latest)
+    assert log.max_timestamp(log.written_offset) == (offset, NOW_MS + 10_000)
+
+
+def test_the_newest_of_what_is_left() -> None:
+    log, records = thinned()
+    for limit in range(21, log.written_offset + 1, 3):
+        expected = newest([record for record in records if record[0] < limit])
+        assert log.max_timestamp(limit) == expected
+
+
+def test_the_newest_may_have_been_deleted() -> None:
+    """The index still counts it, in the first segment; the batches after it are looked at."""
+    log = open_log(SimulatedDisk().root)
+    for age_ms in (5, 0, 9, 3, 3, 7):
+        append(log, make_batch(timestamp_ms=NOW_MS - age_ms))
+    delete_records(log, 2)
+    assert log.max_timestamp(6) == (3, NOW_MS - 3)
+    assert log.max_timestamp(3) == (2, NOW_MS - 9)
+
+
+def test_no_record_has_a_time() -> None:
+    log = open_log(SimulatedDisk().root)
+    assert log.max_timestamp(0) is None
+    append(log, bytes(build_batch([(None, b"x")], timestamp_ms=-1)))
+    assert log.max_timestamp(1) is None
+
+
+def test_the_newest_batch_is_named_if_it_cannot_be_opened() -> None:
+    log = open_log(SimulatedDisk().root)
+    bomb = build_batch([(None, bytes(33 * MIB)), (None, b"x")], timestamp_ms=NOW_MS, codec=4)
+    append(log, make_batch(timestamp_ms=NOW_MS - 10), bytes(bomb))
+    assert log.max_timestamp(log.written_offset) == (1, NOW_MS)
+
+
+# --- where terms end ---------------------------------------------------------------------------
+
+
+def with_terms(*terms: int) -> Log:
+    """Three batches of two records of each term, in several segments."""
+    log = open_log(SimulatedDisk().root)
+    for term in terms:
+        for _ in range(3):
+            stage(log, make_batch(b"x" * 200, records=2), term)
+            log.write_staged(NOW_MS)
+    flush(log)
+    return log
+
+
+def test_a_term_ends_where_the_next_larger_one_begins() -> None:
+    """As Kafka's OffsetForLeaderEpoch: the largest term not after the asked one."""
+    log = with_terms(2, 3, 7)
+    assert log.segment_count == 3
+    assert [log.end_offset_for_term(term) for term in (0, 1, 2, 3, 5, 6, 7, 9)] == [
+        (0, 0),
+        (1, 0),
+        (2, 6),
+        (3, 12),
+        (3, 12),
+        (3, 12),
+        (7, 18),
+        (7, 18),
+    ]
+    assert open_log(SimulatedDisk().root).end_offset_for_term(4) == (4, 0)
+
+
+def test_terms_are_found_among_many_segments_without_reading_them() -> None:
+    log = with_terms(*range(0, 40, 2))
+    for _ in range(2):
+        log.drop_idle_files()
+    for term in range(39):
+        assert log.end_offset_for_term(term) == (term // 2 * 2, (term // 2 + 1) * 6)
+        assert sum(segment.index_loaded for segment in log._segments) <= 2
+        for _ in range(2):
+            log.drop_idle_files()
+
+
+def test_terms_end_among_gaps_with_what_is_left() -> None:
+    log = with_terms(2, 3, 7, 8)
+    segments = log.sealed_segments()
+    thin_out(log, segments[:1], lambda header: header.base_offset >= 2)
+    thin_out(log, segments[1:3], lambda header: header.base_offset == 12)
+    found = [log.end_offset_for_term(term) for term in (1, 2, 3, 7, 8)]
+    assert found == [(1, 2), (2, 12), (2, 12), (7, 18), (8, 24)]

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from penstock.model.errors import CorruptLog
+from penstock.storage.compacted import COMPACTION_JOURNAL
+from penstock.storage.journal import write_journal
 from penstock.storage.log import CleanEnd, Log
-from penstock.storage.recovery import log_files
+from penstock.storage.recovery import CLEANED_NAME, log_files
 from penstock.storage.segment import LOG_SUFFIX, open_stem, sealed_stem
 from penstock.testing.simulated_disk import SimulatedDirectory, SimulatedDisk
 from tests.unit.storage.harness import CONFIG, append, flush, make_batch, open_log, read_all
@@ -174,3 +176,27 @@ def test_a_clean_end_that_does_not_fit_is_not_believed(field: str) -> None:
     facts = {name: getattr(clean_end, name) for name in CleanEnd.__slots__}
     wrong = CleanEnd(**{**facts, field: facts[field] + 1, "next_offset": 99})
     assert Log.open(disk.root, CONFIG, clean_end=wrong).next_offset == 7
+
+
+def test_what_an_unfinished_compaction_wrote_is_removed() -> None:
+    """R-STO-6: the old segments count until the new one has its name."""
+    disk = filled()
+    disk.root.open(CLEANED_NAME, create=True).append([BATCH])
+    assert offsets(disk) == list(range(7))
+    assert CLEANED_NAME not in disk.files()
+
+
+@pytest.mark.parametrize("left", [[(0, 2)], [(2, 4)], [(0, 2), (2, 4)], []])
+def test_what_a_compacted_segment_was_made_of_is_removed(left: list[tuple[int, int]]) -> None:
+    """R-STO-6: whichever of them a crash has left, with or without their indexes."""
+    disk = filled()
+    write_journal(disk.root, COMPACTION_JOURNAL, b"")
+    directory = disk.root
+    compacted = directory.open(sealed_stem(0, 4) + LOG_SUFFIX, create=True)
+    compacted.append([directory.open(sealed_stem(2, 4) + LOG_SUFFIX).read_at(0, 10_000)])
+    for first_offset, next_offset in ((0, 2), (2, 4)):
+        if (first_offset, next_offset) not in left:
+            directory.remove(sealed_stem(first_offset, next_offset) + LOG_SUFFIX)
+    assert offsets(disk) == list(range(2, 7))
+    stems = {name.split(".")[0] for name in disk.files() if "-" in name}
+    assert stems == {sealed_stem(0, 4), sealed_stem(4, 6)}

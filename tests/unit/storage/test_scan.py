@@ -63,6 +63,27 @@ def test_walk_refuses_what_does_not_follow(parts: list[bytes], reason: str) -> N
         list(walk(file, 0, file.size(), 0))
 
 
+def test_gaps_are_lawful_where_they_are_allowed() -> None:
+    parts = [stamped(offset) for offset in (3, 7, 8, 2**40)]
+    file = file_of(*parts)
+    found = [header.base_offset for _, header in walk(file, 0, file.size(), 0, gaps=True)]
+    assert found == [3, 7, 8, 2**40]
+    visited: list[int] = []
+    damage = scan(
+        file, file.size(), 0, lambda _, header: visited.append(header.base_offset), gaps=True
+    )
+    assert (visited, damage) == (found, None)
+
+
+def test_a_step_back_is_damage_also_where_gaps_are_allowed() -> None:
+    file = file_of(stamped(5), stamped(9), stamped(8))
+    with pytest.raises(CorruptLog, match="has offset 8, not 10"):
+        list(walk(file, 0, file.size(), 5, gaps=True))
+    damage = scan(file, file.size(), 5, lambda *_: None, gaps=True)
+    assert damage is not None
+    assert (damage.position, damage.whole) == (2 * len(SMALL), True)
+
+
 def test_scan_checks_every_batch() -> None:
     file = file_of(stamped(5), stamped(6, b"x" * 300_000), stamped(7, term=3))
     assert scanned(file, 5) == ([5, 6, 7], None)

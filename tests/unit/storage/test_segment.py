@@ -10,6 +10,7 @@ from penstock.storage.segment import (
     LOG_SUFFIX,
     Segment,
     Staged,
+    keep_index,
     open_stem,
     rebuild_index,
     sealed_stem,
@@ -87,6 +88,39 @@ def test_nothing_before_the_limit_is_empty(segment: Segment) -> None:
     assert segment.read(103, 100, 104).length == 0
 
 
+def test_a_gap_is_read_from_the_next_batch_on() -> None:
+    """Batches 100-102, 130-132, 160-162, … of a compacted segment, which an entry stands for."""
+    segment = Segment(
+        SimulatedDisk().root,
+        first_offset=FIRST,
+        next_offset=FIRST,
+        size_bytes=0,
+        sealed=False,
+        interval_bytes=300,
+        compacted=True,
+    )
+    segment.create()
+    segment.append([staged(offset, 3) for offset in range(100, 400, 30)], 300)
+    for offset in range(100, 373):
+        for is_fresh in (True, False):
+            if is_fresh:
+                segment._boundaries.clear()
+            expected = next(base for base in range(100, 400, 30) if base + 3 > offset)
+            assert read(segment, offset, 1, 373) == (expected, expected + 3)
+            assert segment.read(offset, 1 << 20, expected + 2).length == 0
+    assert segment.index.positions == rebuild_index(segment).positions
+
+
+def test_a_held_segment_outlives_its_name(segment: Segment) -> None:
+    segment.release()
+    keep_index(segment, segment.index)
+    segment.release()
+    segment.hold()
+    for name in segment.file_names():
+        segment.directory.remove(name)
+    assert read(segment, 150, 1, 220) == (148, 151)
+
+
 def test_boundaries_are_bounded_and_save_the_walk(segment: Segment) -> None:
     for offset in range(100, 220, 3):
         segment.read(offset, 1, 220)
@@ -152,7 +186,7 @@ def test_an_index_that_cannot_be_written_is_only_a_warning(
     )
     segment.create()
     disk.fail_next("append")
-    segment.write_index()
+    keep_index(segment, segment.index)
     assert "was not written" in caplog.text
 
 

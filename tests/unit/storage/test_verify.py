@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import StorageFailed
+from penstock.storage.compacted import COMPACTION_JOURNAL
 from penstock.storage.journal import write_journal
 from penstock.storage.os_files import OsDirectory
 from penstock.storage.segment import LOG_SUFFIX, sealed_stem
 from penstock.storage.verify import verify
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import append, flush, make_batch, open_log
+from tests.unit.storage.harness import append, flush, make_batch, open_log, thin_out
 
 
 def filled() -> SimulatedDisk:
@@ -79,6 +80,50 @@ def test_missing_and_misnamed_files_are_found() -> None:
     assert "it ends before offset 6" in found[sealed_stem(0, 5) + LOG_SUFFIX]
     assert "ends before offset 5" in found[sealed_stem(6, 12) + LOG_SUFFIX]
     assert "missing" in found[sealed_stem(0, 5) + ".index"]
+
+
+def with_gaps() -> SimulatedDisk:
+    """Segments 0-11, compacted, of which the batches 3-5 and 9-11 are left, and 12-17."""
+    disk = SimulatedDisk()
+    log = open_log(disk.root)
+    for _ in range(6):
+        append(log, make_batch(b"x" * 200, records=3))
+    flush(log)
+    thin_out(log, log.sealed_segments(), lambda header: header.base_offset == 3)
+    log.close()
+    return disk
+
+
+def test_gaps_of_a_compacted_log_are_counted() -> None:
+    disk = with_gaps()
+    assert problems(disk) == {}
+    logs = [finding for finding in verify(disk.root) if finding.path.endswith(".log")]
+    assert [(finding.gaps, finding.batches) for finding in logs] == [(2, 2), (0, 2)]
+    assert [(finding.first_offset, finding.last_offset) for finding in logs] == [(0, 11), (12, 17)]
+
+
+def test_gaps_without_the_mark_are_damage() -> None:
+    disk = with_gaps()
+    disk.root.remove(COMPACTION_JOURNAL)
+    assert problems(disk) == {sealed_stem(0, 12) + LOG_SUFFIX: "0: the batch has offset 3, not 0"}
+
+
+def test_an_end_that_is_missing_shows_in_a_compacted_log_too() -> None:
+    disk = with_gaps()
+    name = sealed_stem(0, 12) + LOG_SUFFIX
+    size = disk.root.size(name)
+    disk.root.open(name).truncate(size // 2)
+    assert problems(disk)[name] == f"{size // 2}: it ends before offset 6"
+    disk = with_gaps()
+    disk.flip_bit(name, size // 2 + 4, 0)
+    assert problems(disk)[name] == f"{size}: it ends before offset {12 + 2**24}"
+
+
+def test_gaps_in_an_unsealed_segment_are_damage() -> None:
+    disk = with_gaps()
+    name = "00000000000000000012.open.log"
+    disk.flip_bit(name, 7, 4)
+    assert problems(disk)[name] == "0: the batch has offset 28, not 12"
 
 
 def test_an_index_with_right_checksums_and_wrong_entries_is_found() -> None:

@@ -143,7 +143,10 @@ def _is_enough(
 
 def _answer(session: Session, message_id: int, partition: Partition, part: FileSlice) -> None:
     replica = partition.replica
+    log = replica.log
     response = pb.FetchResponse(
-        high_watermark=replica.high_watermark, log_start_offset=replica.log.start_offset
+        high_watermark=replica.high_watermark,
+        log_start_offset=log.start_offset,
+        compacted=log.is_compacted,
     )
     session.channel.answer_slice(message_id, pb.CALL_FETCH, response.SerializeToString(), part)

@@ -2,40 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from penstock.broker.context import Context
+from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
-from penstock.coordination.group_offsets import CommittedOffset, check_group_name
+from penstock.coordination.group.coordinator import CommitRequest, Coordinator
+from penstock.coordination.group.offsets import CommittedOffset, check_commit, check_group_name
+from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
 
 
 async def commit_offsets(
     context: Context, request: pb.CommitOffsetsRequest
 ) -> pb.CommitOffsetsResponse:
+    """Of a group without members: one that has is told by them alone how far it has read."""
     check_group_name(request.group)
     check_count("offsets", len(request.offsets))
+    now_ms = context.clock.now_ms()
     offsets = []
     for offset in request.offsets:
         # An offset of a partition that does not exist is a mistake to report, not to keep.
         context.partitions.find(offset.topic, offset.partition)
-        offsets.append(
-            CommittedOffset(
-                topic=offset.topic,
-                topic_id=context.topics.find(offset.topic).id,
-                partition=offset.partition,
-                offset=offset.offset,
-                metadata=offset.metadata,
-            )
+        committed = CommittedOffset(
+            topic=offset.topic,
+            topic_id=context.topics.find(offset.topic).id,
+            partition=offset.partition,
+            offset=offset.offset,
+            metadata=offset.metadata,
+            committed_ms=now_ms,
         )
-    await context.group_offsets.commit(request.group, offsets)
+        check_commit(request.group, committed)
+        offsets.append(committed)
+    commit = CommitRequest(group=request.group, offsets=offsets)
+
+    def ask(answer: Answer) -> None:
+        context.groups.submit(answer, lambda groups, now_ms: groups.commit(answer, commit, now_ms))
+
+    await _answered(context, ask)
     return pb.CommitOffsetsResponse()
 
 
 async def fetch_offsets(
     context: Context, request: pb.FetchOffsetsRequest
 ) -> pb.FetchOffsetsResponse:
-    check_group_name(request.group)
+    topics = frozenset(request.topics)
+
+    def find(groups: Coordinator) -> list[CommittedOffset]:
+        return sorted(
+            committed
+            for committed in groups.fetch(request.group)
+            if (not topics or committed.topic in topics)
+            and context.groups.topic_id(committed.topic) == committed.topic_id
+        )
+
     response = pb.FetchOffsetsResponse()
-    for committed in context.group_offsets.of_group(request.group, frozenset(request.topics)):
+    for committed in await _answered(context, lambda answer: context.groups.ask(answer, find)):
         response.offsets.add(
             topic=committed.topic,
             partition=committed.partition,
@@ -47,4 +70,25 @@ async def fetch_offsets(
 
 async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
     del request
-    return pb.ListGroupsResponse(groups=context.group_offsets.groups())
+
+    def names(groups: Coordinator) -> list[str]:
+        return [group.name for group in groups.list()]
+
+    found = await _answered(context, lambda answer: context.groups.ask(answer, names))
+    return pb.ListGroupsResponse(groups=found)
+
+
+async def _answered(context: Context, ask: Callable[[Answer], None]) -> Any:
+    """What the groups answer."""
+    answered = context.loop.create_future()
+
+    def answer(what: object) -> None:
+        if answered.done():
+            return  # whoever waited was cancelled
+        if isinstance(what, PenstockError):
+            answered.set_exception(what)
+        else:
+            answered.set_result(what)
+
+    ask(answer)
+    return await answered

@@ -59,6 +59,8 @@ def produce(
         partition, acks = remembered
     else:
         partition, acks = _find_target(context, session, envelope)
+    if partition.lacks_replicas:
+        partition.check_acks(acks)
     partition.append(payload, _ProduceAnswer(session, message_id, acks))
 
 

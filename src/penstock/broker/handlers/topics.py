@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import PenstockError
+from penstock.model.topic_config import kept_settings
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.image import TopicImage
 
@@ -61,7 +62,7 @@ async def describe_topic(
     response = pb.DescribeTopicResponse(
         name=topic.name,
         id=topic.id,
-        config=context.topics.effective_config(topic).as_text(),
+        config=context.topics.effective_config(topic).as_text() | kept_settings(topic.settings),
         changed=sorted(topic.settings),
     )
     for number, placement in enumerate(topic.partitions):

@@ -16,6 +16,9 @@ from penstock.net.address import parse_address
 from penstock.net.channel import connect_channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
+from penstock.storage.compacted import COMPACTION_JOURNAL
+from penstock.storage.journal import write_journal
+from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import RawClient, batch, running
 
 
@@ -52,6 +55,21 @@ async def test_max_bytes_is_kept_but_one_batch_always_comes() -> None:
             await client.produce("orders", batch([b"x" * 1000]))
         assert len(await client.fetch("orders", max_bytes=1)) == 1
         assert 10 <= len(await client.fetch("orders", max_bytes=20_000)) <= 20
+
+
+async def test_a_compacted_log_is_called_so() -> None:
+    """Or a client would take its gaps for damage."""
+    disk = SimulatedDisk()
+    request = pb.FetchRequest(topic="orders", max_bytes=1000)
+    for compacted in (False, True):
+        async with running(disk.root) as (_, client):
+            if not compacted:
+                await client.create("orders")
+                await client.produce("orders", batch([b"a"]))
+            response, _ = await client.channel.call(calls.FETCH, request)
+            assert response.compacted == compacted
+        folder = disk.root.subdirectory("topics").subdirectory("orders").subdirectory("0")
+        write_journal(folder, COMPACTION_JOURNAL, b"")
 
 
 async def test_an_empty_fetch_answers_at_once_without_a_wait() -> None:

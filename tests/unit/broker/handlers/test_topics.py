@@ -7,7 +7,7 @@ import pytest
 from penstock.model.errors import (
     DiskFull,
     InvalidConfig,
-    InvalidRequest,
+    InvalidPartitions,
     InvalidTopic,
     PenstockError,
     TooManyPartitions,
@@ -144,7 +144,7 @@ async def test_partitions_can_be_added_and_not_taken_away() -> None:
         await client.channel.call(calls.ADD_PARTITIONS, request)
         await client.produce("orders", batch([b"a"]), partition=3)
         request.total = 3
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(InvalidPartitions):
             await client.channel.call(calls.ADD_PARTITIONS, request)
     async with running(disk.root) as (_, client):
         assert await client.values("orders", partition=3) == [b"a"]
@@ -183,3 +183,20 @@ async def test_a_topic_without_room_for_it_is_not_made() -> None:
             await client.create("second")
         disk.capacity_bytes = None
         await client.create("second")
+
+
+async def test_kafkas_settings_without_effect_are_kept_and_shown() -> None:
+    disk = SimulatedDisk()
+    async with running(disk.root) as (_, client):
+        request = pb.CreateTopicRequest(name="orders", config={"segment.jitter.ms": "5"})
+        await client.channel.call(calls.CREATE_TOPIC, request)
+        await alter(client, "orders", preallocate="true")
+        with pytest.raises(InvalidConfig, match="true or false"):
+            await alter(client, "orders", preallocate="maybe")
+    async with running(disk.root) as (_, client):
+        described = await client.describe("orders")
+        assert described.config["segment_jitter_ms"] == "5"
+        assert described.config["preallocate"] == "true"
+        assert described.changed == ["preallocate", "segment_jitter_ms"]
+        await alter(client, "orders", "preallocate", "segment-jitter-ms")
+        assert "preallocate" not in (await client.describe("orders")).config

@@ -1,0 +1,131 @@
+"""What a topic's settings let in: the size of a batch, its times, its keys, its compression.
+
+Whether the bytes are a batch at all was checked before; who sent it and in which order is the
+partition's affair. The invariant: what is admitted obeys every setting of the topic. For the
+settings most topics have that is seen from `Admission`'s attributes, without a call.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.model.errors import BatchTooLarge, InvalidBatch, InvalidTimestamp
+from penstock.model.limits import OPENED_BATCH_BYTES_MAX
+from penstock.model.topic_config import INT64_MAX, TopicConfig
+from penstock.net.clock import Clock
+from penstock.records import decode_batch
+from penstock.records.compression import Codec
+from penstock.records.header import (
+    NO_TIMESTAMP_MS,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    check_produced,
+    read_header,
+    stamp_append_time,
+)
+from penstock.records.recompress import recompress
+
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class Admission:
+    """The settings of one topic, made ready for one partition of it."""
+
+    __slots__ = (
+        "_clock",
+        "_codec",
+        "_config",
+        "_level",
+        "_topic",
+        "batch_bytes_max",
+        "latest_ms",
+        "looks_at_all",
+    )
+
+    def __init__(self, topic: str, config: TopicConfig, clock: Clock) -> None:
+        self._topic = topic
+        self._config = config
+        self._clock = clock
+        # None: whatever the producer chose.
+        self._codec = _CODECS.get(config.compression_type)
+        self._level = _level(config)
+        # The three that the partition looks at itself, before it calls `admit`.
+        self.batch_bytes_max = config.batch_bytes_max
+        self.looks_at_all = (
+            self._codec is not None
+            or config.is_compacted
+            or config.timestamp_type == "append"
+            or config.timestamp_before_max_ms < INT64_MAX
+        )
+        # What is not later than this was allowed when the clock was last read, so it still is.
+        self.latest_ms = NO_TIMESTAMP_MS
+
+    def admit(self, batch: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader]:
+        """The batch as the topic wants it, or the error that says why it does not."""
+        self._check_size(header)
+        if header.attributes & TRANSACTIONAL_FLAG:
+            raise InvalidBatch("Transactional batches are not accepted yet.")
+        now_ms = self._clock.now_ms()
+        if self._config.timestamp_type == "create":
+            self._check_times(header, now_ms)
+        if self._config.is_compacted:
+            self._check_keys(header, batch)
+        if self._codec is not None and self._codec != header.codec:
+            changed = recompress(
+                header, batch, self._codec, level=self._level, bytes_max=OPENED_BATCH_BYTES_MAX
+            )
+            batch = memoryview(changed)
+            header = check_produced(batch)
+            self._check_size(header)
+        if self._config.timestamp_type == "append":
+            stamp_append_time(batch, now_ms)
+            header = read_header(batch)
+        return batch, header
+
+    def _check_size(self, header: BatchHeader) -> None:
+        if header.length > self.batch_bytes_max:
+            raise BatchTooLarge(
+                f"A batch of {header.length} bytes is larger than the {self.batch_bytes_max} that "
+                f"{self._topic} accepts: send smaller ones or raise its batch_bytes_max."
+            )
+
+    def _check_times(self, header: BatchHeader, now_ms: int) -> None:
+        """Of the two times that the header tells, which are the first message's and the latest."""
+        self.latest_ms = now_ms + self._config.timestamp_after_max_ms
+        if header.max_timestamp_ms > self.latest_ms:
+            raise InvalidTimestamp(
+                f"A message's time is {header.max_timestamp_ms - now_ms} ms after the broker's: "
+                f"{self._topic} accepts {self._config.timestamp_after_max_ms} "
+                "(timestamp_after_max_ms); check the producer's clock and that it counts in "
+                "milliseconds."
+            )
+        earliest_ms = now_ms - self._config.timestamp_before_max_ms
+        if NO_TIMESTAMP_MS < header.base_timestamp_ms < earliest_ms:
+            raise InvalidTimestamp(
+                f"A message's time is {now_ms - header.base_timestamp_ms} ms before the broker's: "
+                f"{self._topic} accepts {self._config.timestamp_before_max_ms} "
+                "(timestamp_before_max_ms)."
+            )
+
+    def _check_keys(self, header: BatchHeader, batch: memoryview) -> None:
+        for message in decode_batch(header, batch, OPENED_BATCH_BYTES_MAX):
+            if message.key is None:
+                raise InvalidBatch(
+                    f"A message has no key: {self._topic} is compacted, which keeps the last "
+                    "message of each key, so every message needs one."
+                )
+
+
+def _level(config: TopicConfig) -> int | None:
+    match config.compression_type:
+        case "gzip":
+            return config.compression_gzip_level
+        case "zstd":
+            return config.compression_zstd_level
+    return None

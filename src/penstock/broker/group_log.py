@@ -1,0 +1,210 @@
+"""The internal topic that holds the groups: written one batch of records after the other, read at
+start, shortened by snapshots.
+
+Not what the records mean. The invariant: `done` of an append is called once, without an error only
+when all its records are durable, and with one only when none of them will be read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from penstock.broker.group_snapshot import SnapshotJob, build_batches, read_log, read_snapshot
+from penstock.broker.partition import Partition
+from penstock.broker.partitions import Partitions
+from penstock.broker.topics import Topics
+from penstock.coordination.group.coordinator import Coordinator
+from penstock.coordination.group.effects import Record
+from penstock.coordination.group.records import OFFSETS_TOPIC
+from penstock.coordination.group.table import Checkpoint
+from penstock.model.errors import CorruptLog, PenstockError, StorageError, UnknownTopic
+from penstock.model.limits import GROUP_RECORD_BYTES_MAX, MIB
+from penstock.net.clock import Clock
+from penstock.records.header import read_header
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+
+logger = logging.getLogger(__name__)
+
+Done = Callable[[PenstockError | None], None]
+
+_SETTINGS: Final = {
+    "durability": "fsync",
+    "cleanup_policy": "compact",
+    "segment_bytes": str(16 * MIB),
+    "batch_bytes_max": str(GROUP_RECORD_BYTES_MAX + MIB),
+    # A snapshot that is older is not believed: tombstones after it may be gone.
+    "delete_retention_ms": str(24 * 60 * 60 * 1000),
+}
+# So many records are read at a start in a tenth of a second.
+_SNAPSHOT_RECORDS: Final = 10_000
+
+
+class GroupLog:
+    """One per broker. All calls come from the event loop."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: Partitions,
+        *,
+        driver: Driver,
+        flusher: Flusher,
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._driver = driver
+        self._flusher = flusher
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._making: asyncio.Task[None] | None = None
+        self._is_writing = False
+        self._is_saving = False
+        # How much a start would have to read behind the last snapshot.
+        self._records_since_snapshot = 0
+        self._snapshot_records = 0
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why nothing more can be written."""
+        try:
+            return self._partition().replica.failure
+        except UnknownTopic:
+            return None
+        except StorageError as error:
+            return error
+
+    async def start(self) -> None:
+        """Give a topic of an earlier version the settings that are needed now."""
+        try:
+            self._partition()
+            await self._topics.keep_internal(OFFSETS_TOPIC, _SETTINGS)
+        except UnknownTopic:
+            return
+        except StorageError as error:
+            logger.warning("%s keeps its settings: %s", OFFSETS_TOPIC, error)
+
+    def read(self, make: Callable[[], Coordinator]) -> Coordinator:
+        """The groups as the topic says they are: the last snapshot, and what came after it."""
+        groups = make()
+        try:
+            partition = self._partition()
+        except UnknownTopic:
+            return groups
+        folder = self._partitions.folder(partition.name)
+        try:
+            offset = read_snapshot(partition, folder, groups.table.apply, self._clock.now_ms())
+        except CorruptLog as error:
+            logger.warning("The whole log of the groups is read: %s", error)
+            groups, offset = make(), None
+        self._records_since_snapshot = read_log(partition, offset or 0, groups.table.apply)
+        return groups
+
+    def append(
+        self, records: Sequence[Record], done: Done, checkpoint: Callable[[], Checkpoint]
+    ) -> None:
+        """Write the records; one append at a time. `checkpoint` gives the groups as they are with
+        these records, if it is time for a snapshot."""
+        assert not self._is_writing, "one append at a time"
+        self._is_writing = True
+        try:
+            self._propose(self._partition(), records, done, checkpoint)
+        except UnknownTopic:
+            self._making = self._loop.create_task(self._make(records, done, checkpoint))
+        except PenstockError as error:
+            self._finished(error, 0, done)
+
+    async def stop(self, checkpoint: Callable[[], Checkpoint]) -> None:
+        """Leave a snapshot of the groups, so that the next start reads nothing else."""
+        if self._making is not None:
+            await asyncio.wait([self._making])
+        if self._records_since_snapshot and not self._is_writing and not self._is_saving:
+            saved = self._loop.create_future()
+            partition = self._partition()
+            end_offset = partition.replica.log.next_offset
+            self._save(partition, checkpoint(), end_offset, lambda: saved.set_result(None))
+            await saved
+
+    async def _make(
+        self, records: Sequence[Record], done: Done, checkpoint: Callable[[], Checkpoint]
+    ) -> None:
+        """The first records of all: there is no topic for them yet."""
+        try:
+            await self._topics.keep_internal(OFFSETS_TOPIC, _SETTINGS)
+            self._propose(self._partition(), records, done, checkpoint)
+        except PenstockError as error:
+            self._finished(error, 0, done)
+        finally:
+            self._making = None
+
+    def _partition(self) -> Partition:
+        return self._partitions.find(OFFSETS_TOPIC, 0)
+
+    def _propose(
+        self,
+        partition: Partition,
+        records: Sequence[Record],
+        done: Done,
+        checkpoint: Callable[[], Checkpoint],
+    ) -> None:
+        replica = partition.replica
+        pairs = ((record.key, record.value) for record in records)
+        batches = build_batches(pairs, self._clock.now_ms())
+        *before, last = [memoryview(batch) for batch in batches]
+        count = len(records)
+        # Not before as many have come as it would write, so that each costs twice at most.
+        is_due = self._records_since_snapshot + count >= max(
+            _SNAPSHOT_RECORDS, self._snapshot_records
+        )
+        taken = checkpoint() if is_due and not self._is_saving else None
+
+        def finished(error: PenstockError | None) -> None:
+            if error is None and taken is not None:
+                self._save(partition, taken, end_offset, lambda: None)
+                self._finished(None, 0, done)
+            else:
+                self._finished(error, count, done)
+
+        # Past the partition, which checks what producers send. All in one turn, which is written
+        # whole or not at all: the last one's end is enough.
+        for batch in before:
+            replica.propose(read_header(batch), batch, None)
+        replica.propose(read_header(last), last, finished)
+        end_offset = replica.log.next_offset
+        self._driver.end_turn()
+
+    def _finished(self, error: PenstockError | None, count: int, done: Done) -> None:
+        if error is not None:
+            # Not here, where the replica is in the midst of telling everybody.
+            self._loop.call_soon(self._failed, error, done)
+            return
+        self._is_writing = False
+        self._records_since_snapshot += count
+        done(None)
+
+    def _failed(self, error: PenstockError, done: Done) -> None:
+        self._is_writing = False
+        done(error)
+
+    def _save(
+        self,
+        partition: Partition,
+        checkpoint: Checkpoint,
+        end_offset: int,
+        then: Callable[[], None],
+    ) -> None:
+        folder = self._partitions.folder(partition.name)
+        job = SnapshotJob(partition, folder, checkpoint, end_offset, self._clock.now_ms())
+        self._is_saving = True
+        self._records_since_snapshot = 0
+        self._snapshot_records = len(checkpoint)
+
+        def saved() -> None:
+            self._is_saving = False
+            then()
+
+        self._flusher.submit(job, saved)

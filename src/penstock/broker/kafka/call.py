@@ -1,0 +1,77 @@
+"""One request of a Kafka client on its way through the broker, and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from penstock.model.errors import PenstockError
+from penstock.protocol.kafka.apis import Api
+from penstock.protocol.kafka.codec import Payload
+
+Parts = list[bytearray | Payload]
+
+
+class Answers(Protocol):
+    """Whoever sends the answers, in the order of the requests: the session."""
+
+    @property
+    def client_host(self) -> str: ...
+
+    def answered(self, call: Call, response: object) -> None: ...
+
+    def unanswerable(self, call: Call, error: PenstockError) -> None: ...
+
+    def on_close(self, waiter: object, forget: Callable[[], None]) -> None: ...
+
+    def forget(self, waiter: object) -> None: ...
+
+
+class Call:
+    """Answered exactly once, in one of the three ways. Slots: there is one per request."""
+
+    __slots__ = (
+        "api",
+        "client_id",
+        "correlation_id",
+        "ends_connection",
+        "parts",
+        "request",
+        "session",
+        "version",
+    )
+
+    def __init__(
+        self,
+        session: Answers,
+        api: Api,
+        version: int,
+        correlation_id: int,
+        client_id: str,
+        request: Any,
+    ) -> None:
+        self.session = session
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request = request
+        # The answer's bytes once there is one; empty where none is sent.
+        self.parts: Parts | None = None
+        self.ends_connection = False
+
+    @property
+    def client_host(self) -> str:
+        return self.session.client_host
+
+    def answer(self, response: object) -> None:
+        self.session.answered(self, response)
+
+    def answer_nothing(self) -> None:
+        """The client asked not to be answered (acks 0)."""
+        self.session.answered(self, None)
+
+    def refuse(self, error: PenstockError) -> None:
+        """No answer could say what is wrong: the end of the connection does, after the answers of
+        the requests before."""
+        self.session.unanswerable(self, error)

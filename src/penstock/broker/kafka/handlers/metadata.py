@@ -1,0 +1,134 @@
+"""Metadata: brokers, topics and who leads their partitions (R-CORE-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
+
+from penstock.broker.context import Context
+from penstock.broker.handlers.bounds import check_count
+from penstock.broker.kafka.addresses import host_and_port
+from penstock.broker.kafka.call import Call
+from penstock.model.errors import PenstockError
+from penstock.model.ids import check_topic_name, is_internal
+from penstock.protocol.kafka.errors import ErrorCode, code_of
+from penstock.protocol.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.protocol.kafka.schema import ZERO_UUID
+from penstock.registry.image import ClusterImage, TopicImage
+
+_TOPIC_IDS_SINCE: Final = 12
+
+
+def metadata(
+    context: Context, call: Call
+) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    request: MetadataRequest = call.request
+    wanted = request.topics
+    # Version 0 had no null: nobody named meant everybody.
+    if wanted is None or (call.version == 0 and not wanted):
+        return _response(context, None)
+    check_count("topics", len(wanted))
+    # Each once, or a small request could ask for any amount of metadata.
+    wanted = list({(topic.name, topic.topic_id): topic for topic in wanted}.values())
+    if call.version < _TOPIC_IDS_SINCE and any(map(_has_id, wanted)):
+        return _refused(wanted)
+    image = context.registry.image
+    missing = [topic.name for topic in wanted if topic.name and topic.name not in image.topics]
+    if missing and request.allow_auto_topic_creation and context.config.auto_create_topics:
+        return _create(context, missing, wanted)
+    return _response(context, wanted)
+
+
+def _has_id(topic: MetadataRequestTopic) -> bool:
+    return topic.name is None or topic.topic_id != ZERO_UUID
+
+
+def _refused(wanted: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+    """Versions 10 and 11 have a place for ids, which must not be used yet."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+            )
+            for topic in wanted
+        ]
+    )
+
+
+async def _create(
+    context: Context, missing: Iterable[str], wanted: Sequence[MetadataRequestTopic]
+) -> MetadataResponse:
+    failures: dict[str, PenstockError] = {}
+    for name in missing:
+        try:
+            await context.topics.create_missing([name])
+        except PenstockError as error:
+            failures[name] = error
+    return _response(context, wanted, failures)
+
+
+def _response(
+    context: Context,
+    wanted: Sequence[MetadataRequestTopic] | None,
+    failures: dict[str, PenstockError] | None = None,
+) -> MetadataResponse:
+    image = context.registry.image
+    if wanted is None:
+        topics = [described(topic) for topic in image.topics.values() if not topic.deleting]
+    else:
+        topics = [_find(context, image, topic, failures or {}) for topic in wanted]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(broker.id, *host_and_port(broker.address))
+            for broker in image.brokers.values()
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=min(image.brokers, default=-1),
+        topics=topics,
+    )
+
+
+def _find(
+    context: Context,
+    image: ClusterImage,
+    wanted: MetadataRequestTopic,
+    failures: dict[str, PenstockError],
+) -> MetadataResponseTopic:
+    try:
+        if wanted.name is None:
+            return described(image.topic_by_id(wanted.topic_id))
+        check_topic_name(wanted.name)
+        return described(context.topics.find(wanted.name))
+    except PenstockError as error:
+        return MetadataResponseTopic(
+            error_code=code_of(failures.get(wanted.name or "", error)),
+            name=wanted.name,
+            topic_id=wanted.topic_id if wanted.name is None else ZERO_UUID,
+        )
+
+
+def described(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=bytes.fromhex(topic.id),
+        is_internal=is_internal(topic.name),
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=number,
+                leader_id=placement.leader,
+                leader_epoch=placement.term,
+                replica_nodes=placement.replicas,
+                isr_nodes=placement.replicas,
+            )
+            for number, placement in enumerate(topic.partitions)
+        ],
+    )

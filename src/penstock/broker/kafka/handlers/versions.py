@@ -1,0 +1,23 @@
+"""ApiVersions: what this broker speaks."""
+
+from __future__ import annotations
+
+from penstock.broker.context import Context
+from penstock.broker.kafka.call import Call
+from penstock.protocol.kafka.apis import APIS
+from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+
+def api_versions(context: Context, call: Call) -> ApiVersionsResponse:
+    """A version that we do not have comes without a request, and is answered in version 0 with all
+    that we have, so that the client can choose (KIP-511)."""
+    del context
+    is_known = call.request is not None
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersion(api_key=api.key, min_version=api.version_min, max_version=api.version_max)
+            for api in APIS.values()
+        ],
+    )

@@ -1,0 +1,210 @@
+"""One Kafka client's connection: requests in, answers out in the same order.
+
+Kafka's clients match answers to requests by their order, and rely on a request being handled after
+the one before it. So nothing is handled while a request is under way, except that produce requests
+may follow one another at once: their order is that of the log. The invariant: answers leave in the
+order of the requests, and when the connection is gone nothing refers to it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, Protocol
+
+from penstock.broker.kafka.call import Call, Parts
+from penstock.model.errors import PenstockError, ProtocolError, StorageError, UnsupportedVersion
+from penstock.model.limits import KAFKA_PRODUCES_IN_FLIGHT_MAX, KAFKA_REQUEST_BYTES_MAX
+from penstock.net.connection import Connection, Pause
+from penstock.protocol.kafka import frames
+from penstock.protocol.kafka.apis import API_VERSIONS, APIS, PRODUCE
+from penstock.protocol.kafka.codec import read_message
+from penstock.protocol.kafka.frames import body_position, encode_answer, read_head
+
+logger = logging.getLogger(__name__)
+
+# As Kafka's connections.max.idle.ms: there is no way to ask a Kafka client whether it is there.
+IDLE_S_MAX: Final = 10 * 60
+_API_KEY: Final = Struct(f">{frames.LENGTH_BYTES}xh")
+
+
+class Dispatch(Protocol):
+    """What is done with a session's requests."""
+
+    def __call__(self, call: Call, /) -> None: ...
+
+
+class KafkaSession:
+    """Made by the broker for a connection whose first bytes are not of our own protocol."""
+
+    __slots__ = (
+        "_active_at",
+        "_calls",
+        "_dispatch",
+        "_frame_bytes_max",
+        "_is_draining",
+        "_is_held",
+        "_loop",
+        "_on_close",
+        "_on_read_end",
+        "connection",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        dispatch: Dispatch,
+        *,
+        on_read_end: Callable[[], None],
+        frame_bytes_max: int,
+    ) -> None:
+        self.connection = connection
+        self._dispatch = dispatch
+        self._on_read_end = on_read_end
+        self._frame_bytes_max = frame_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._active_at = self._loop.time()
+        # Requests that have no answer yet, and answers that wait for one before them.
+        self._calls: deque[Call] = deque()
+        self._is_held = False
+        self._is_draining = False
+        self._on_close: dict[object, Callable[[], None]] = {}
+
+    @property
+    def client_host(self) -> str:
+        """As Kafka shows it to people who list the members of a group."""
+        return "/" + self.connection.peer.rsplit(":", 1)[0].strip("[]")
+
+    def on_close(self, waiter: object, forget: Callable[[], None]) -> None:
+        """Call `forget` when the connection goes before `forget(waiter)`."""
+        self._on_close[waiter] = forget
+
+    def forget(self, waiter: object) -> None:
+        self._on_close.pop(waiter, None)
+
+    # --- the session's life, for a server ------------------------------------------------------
+
+    def ping(self) -> bool:
+        if not self._calls and self._loop.time() - self._active_at > IDLE_S_MAX:
+            self.connection.close()
+        return False
+
+    def drain(self) -> None:
+        self._is_draining = True
+        self.connection.pause_reading(Pause.DRAINING)
+        if not self._calls:
+            self.connection.close(linger=True)
+
+    # --- what the connection delivers ----------------------------------------------------------
+
+    def measure(self, view: memoryview, start: int, end: int) -> int:
+        frame_bytes = frames.measure(
+            view, start, end, self._frame_bytes_max, KAFKA_REQUEST_BYTES_MAX
+        )
+        if frame_bytes and self._calls and _API_KEY.unpack_from(view, start)[0] != PRODUCE.key:
+            # It is to see what the produce requests before it did: it stays here until then.
+            self._hold()
+            return 0
+        return frame_bytes
+
+    def on_frame(self, frame: memoryview) -> None:
+        self._active_at = self._loop.time()
+        key, version, correlation_id, client_id, position = read_head(frame)
+        api = APIS.get(key)
+        if api is None or not api.has(version):
+            if api is not API_VERSIONS:
+                raise UnsupportedVersion(
+                    f"There is no version {version} of Kafka's API {key} here."
+                )
+            # KIP-511: answered so that the client learns which versions it may use.
+            call = Call(self, api, 0, correlation_id, client_id, None)
+        else:
+            position = body_position(api, version, frame, position)
+            request = read_message(api.request, version, api.is_flexible(version), frame, position)
+            call = Call(self, api, version, correlation_id, client_id, request)
+        calls = self._calls
+        calls.append(call)
+        self._dispatch(call)
+        if calls and (api is not PRODUCE or len(calls) >= KAFKA_PRODUCES_IN_FLIGHT_MAX):
+            self._hold()
+
+    def _hold(self) -> None:
+        self._is_held = True
+        self.connection.pause_reading(Pause.CALLS_IN_FLIGHT)
+
+    def on_read_end(self) -> None:
+        self._on_read_end()
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        # Kafka's protocol has no way to say so: the end of the connection is the answer.
+        logger.info("%s is disconnected: %s", self.connection.peer, error)
+
+    def on_closed(self, error: PenstockError | None) -> None:
+        del error
+        self._calls.clear()
+        waiting, self._on_close = self._on_close, {}
+        for forget in waiting.values():
+            forget()
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def answered(self, call: Call, response: object) -> None:
+        """Send the answer as soon as those before it have left; no response: send none."""
+        assert call.parts is None, "answered twice"
+        call.parts = []
+        if response is not None:
+            try:
+                call.parts = encode_answer(call.api, call.version, call.correlation_id, response)
+            except Exception:
+                # A bug of ours, which must not reach whoever brought the answer about.
+                logger.exception("An answer to Kafka's %s cannot be written", call.api.name)
+                call.ends_connection = True
+        self._send_answers()
+
+    def unanswerable(self, call: Call, error: PenstockError) -> None:
+        """End the connection when the answers before this one have left."""
+        assert call.parts is None, "answered twice"
+        logger.info(
+            "%s is disconnected, since its %s cannot be answered: %s",
+            self.connection.peer,
+            call.api.name,
+            error,
+        )
+        call.parts = []
+        call.ends_connection = True
+        self._send_answers()
+
+    def _send_answers(self) -> None:
+        calls = self._calls
+        while calls and calls[0].parts is not None:
+            call = calls.popleft()
+            if call.parts:
+                self._send(call.parts)
+            elif call.ends_connection:
+                calls.clear()
+                self.connection.close(linger=True)
+        if not calls:
+            if self._is_held:
+                self._is_held = False
+                self.connection.resume_reading(Pause.CALLS_IN_FLIGHT)
+            if self._is_draining:
+                self.connection.close(linger=True)
+
+    def _send(self, parts: Parts) -> None:
+        head = b""
+        try:
+            for part in parts:
+                if isinstance(part, bytearray):
+                    head = bytes(part)
+                else:
+                    self.connection.send_slice(head, part)
+                    head = b""
+            if head:
+                self.connection.send(head)
+        except StorageError as error:
+            # A part of the frame may have left already, so it cannot become an error.
+            logger.error("Sending to %s failed: %s", self.connection.peer, error)
+            self.connection.abort(error)

@@ -1,0 +1,42 @@
+"""What a group machine asks its shell to do: append records, then give answers.
+
+Not how either is done. The invariant of the contract: the records are appended in order, and the
+answers of the same `Effects` are given once those records are durable; answers of one group never
+overtake each other. A failed append throws the group's memory away, so the machines need no undo.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Ticket = object
+"""Whom to answer: made by the shell, opaque to the machines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record of the internal topic."""
+
+    key: bytes
+    value: bytes | None
+    """None is a tombstone: what the key named is no more."""
+
+
+@dataclass(slots=True)
+class Effects:
+    """Records to append and, after them, answers to give."""
+
+    records: list[Record] = field(default_factory=list)
+    answers: list[tuple[Ticket, object]] = field(default_factory=list)
+    """An answer is one of the machines' answer dataclasses, or a PenstockError."""
+
+    def record(self, record: Record) -> None:
+        self.records.append(record)
+
+    def answer(self, ticket: Ticket, what: object) -> None:
+        self.answers.append((ticket, what))
+
+    def extend(self, other: Effects) -> None:
+        """What the other asks for comes after what this one asks for."""
+        self.records.extend(other.records)
+        self.answers.extend(other.answers)

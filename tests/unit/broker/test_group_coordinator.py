@@ -1,0 +1,263 @@
+"""Decided, durable, answered: in that order, whatever fails (R-DEL-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from penstock.broker import group_coordinator
+from penstock.coordination.group.classic_messages import GroupState, JoinAnswer
+from penstock.coordination.group.coordinator import Coordinator
+from penstock.coordination.group.effects import Effects
+from penstock.model.errors import (
+    Busy,
+    DiskFull,
+    InternalError,
+    PenstockError,
+    ShuttingDown,
+    StorageFailed,
+)
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.support import ManualClock
+from tests.unit.broker.group_harness import Gate, living
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_answers_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of questions: nobody is told what a crash could take back."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        gate = Gate(monkeypatch)
+        answers: list[object] = []
+        life.start_commit(answers.append, "g", 2)
+        found = asyncio.create_task(life.offset("g"))
+        await turns()
+        assert answers == []
+        assert not found.done()
+        gate.open.set()
+        assert await found == 2
+        assert answers == [None]
+
+
+async def test_what_comes_while_the_disk_is_busy_travels_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 0)
+        log = life.partitions.find("__offsets", 0).replica.log
+        before = len(list(log.headers(0)))
+        gate = Gate(monkeypatch)
+        commits = [asyncio.create_task(life.commit("g", number)) for number in range(1, 100)]
+        await turns()
+        gate.open.set()
+        await asyncio.gather(*commits)
+        assert len(list(log.headers(0))) - before == 2
+        assert await life.offset("g") == 99
+
+
+async def test_what_is_asked_in_an_answer_waits_for_what_was_asked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection is read again when it is answered, while others still wait to be."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 0)
+        gate = Gate(monkeypatch)
+        order: list[str] = []
+        done = asyncio.Event()
+
+        def first(what: object) -> None:
+            assert what is None
+            order.append("first")
+            life.groups.ask(last, lambda groups: groups.fetch("g").get("orders", 0))
+
+        def last(what: object) -> None:
+            order.append("last")
+            done.set()
+
+        life.start_commit(first, "g", 1)
+        life.start_commit(lambda _: order.append("second"), "g", 2)
+        gate.open.set()
+        async with asyncio.timeout(5):
+            await done.wait()
+        assert order == ["first", "second", "last"]
+
+
+async def test_a_question_without_anything_before_it_is_answered_at_once() -> None:
+    async with living(SimulatedDisk()) as life:
+        answers: list[object] = []
+        life.groups.ask(answers.append, lambda groups: groups.list())
+        assert answers == [[]]
+
+
+async def test_a_write_that_fails_takes_back_what_was_decided() -> None:
+    """And whoever waits hears of it, also members that wait for others."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        await life.commit("g", 1)
+        joins: list[object] = []
+        life.start_join(joins.append, "others")
+        disk.capacity_bytes = sum(map(len, disk.files().values())) + 20
+        with pytest.raises(DiskFull):
+            await life.commit("g", 2)
+        assert [type(what) for what in joins] == [DiskFull]
+        assert await life.offset("g") == 1
+        disk.capacity_bytes = None
+        await life.commit("g", 3)
+    async with living(disk) as life:
+        assert await life.offset("g") == 3
+
+
+async def test_groups_are_not_read_again_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_coordinator, "_RELOAD_INTERVAL_S", 0.01)
+    disk = SimulatedDisk()
+    async with living(disk, group_initial_rebalance_delay_ms=0) as life:
+        await life.commit("g", 1)
+        disk.capacity_bytes = sum(map(len, disk.files().values())) + 20
+        for _ in range(2):
+            with pytest.raises(DiskFull):
+                await life.commit("g", 2)
+        with pytest.raises(Busy):
+            await life.offset("g")
+        async with asyncio.timeout(5):
+            while True:
+                with contextlib.suppress(Busy):
+                    assert await life.offset("g") == 1
+                    break
+                await asyncio.sleep(0)
+        disk.capacity_bytes = None
+        await life.commit("g", 3)
+        joined = await life.answered(lambda answer: life.start_join(answer, "members"))
+        assert isinstance(joined, JoinAnswer), "time goes on"
+
+
+async def test_a_topic_that_cannot_be_made_is_an_answer() -> None:
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        disk.fail_next("create")
+        with pytest.raises(PenstockError):
+            await life.commit("g", 1)
+        await life.commit("g", 2)
+        assert await life.offset("g") == 2
+
+
+async def test_after_a_failed_flush_what_is_committed_can_be_read() -> None:
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        await life.commit("g", 1)
+        disk.fail_next("flush")
+        with pytest.raises(StorageFailed):
+            await life.commit("g", 2)
+        assert await life.offset("g") == 1
+        with pytest.raises(StorageFailed, match="read-only"):
+            await life.commit("g", 3)
+    async with living(disk) as life:
+        assert await life.offset("g") == 1
+        await life.commit("g", 4)
+
+
+async def test_a_bug_costs_what_is_in_memory_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        gate = Gate(monkeypatch)
+        commit = asyncio.create_task(life.commit("g", 2))
+        await turns()
+
+        def wrong(groups: Coordinator, now_ms: int) -> Effects:
+            del groups, now_ms
+            raise KeyError
+
+        with pytest.raises(InternalError):
+            await life.answered(lambda answer: life.groups.submit(answer, wrong))
+        with pytest.raises(InternalError):
+            await commit
+        with pytest.raises(Busy):
+            await life.offset("g")
+        gate.open.set()
+        async with asyncio.timeout(5):
+            while life.log._is_writing:
+                await asyncio.sleep(0)
+        assert await life.offset("g") == 2, "what was on its way has arrived"
+        assert "nobody foresaw" in caplog.text
+
+
+async def test_time_goes_on() -> None:
+    """The first generation begins when the delay is over, and a silent member is removed."""
+    clock = ManualClock()
+    async with living(SimulatedDisk(), clock, group_initial_rebalance_delay_ms=50) as life:
+        joins: list[object] = []
+        life.start_join(joins.append)
+        assert joins == []
+        clock.time_ms += 50
+        life.groups._expire()
+        assert [type(what) for what in joins] == [JoinAnswer]
+        clock.time_ms += 20_000
+        life.groups._expire()
+        state = await life.answered(
+            lambda answer: life.groups.ask(
+                answer, lambda groups: groups.describe_classic("g").state
+            )
+        )
+        assert state is GroupState.EMPTY
+
+
+async def test_the_timer_wakes_it() -> None:
+    async with living(SimulatedDisk(), group_initial_rebalance_delay_ms=0) as life:
+        joined = await life.answered(lambda answer: life.start_join(answer))
+        assert isinstance(joined, JoinAnswer)
+
+
+async def test_nobody_waits_for_others_when_the_broker_stops() -> None:
+    async with living(SimulatedDisk()) as life:
+        joins: list[object] = []
+        life.start_join(joins.append)
+        life.groups.begin_closing()
+        life.start_join(joins.append, "later")
+        assert [type(what) for what in joins] == [ShuttingDown, ShuttingDown]
+        await life.commit("simple", 1)
+
+
+async def test_an_answer_that_fails_does_not_cost_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with living(SimulatedDisk()) as life:
+
+        def fail(what: object) -> None:
+            raise KeyError(what)
+
+        life.start_commit(fail, "g", 1)
+        await life.commit("g", 2)
+        assert "could not be given" in caplog.text
+
+
+async def test_topics_are_seen_as_they_are() -> None:
+    async with living(SimulatedDisk()) as life:
+        facts = life.groups.topic_facts()
+        assert facts["orders"].partition_count == 4
+        assert life.groups.topic_facts() is facts
+        await life.topics.add_partitions("orders", 5)
+        assert life.groups.topic_facts()["orders"].partition_count == 5
+        assert life.groups.topic_id("orders") == facts["orders"].topic_id
+        assert life.groups.topic_id("nowhere") is None
+
+
+async def test_damage_is_told_and_not_hidden() -> None:
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        for offset in range(5):
+            await life.commit("g", offset)
+        crashed = disk.after_crash("lost")
+    [path] = [path for path in crashed.files() if "__offsets" in path and path.endswith(".log")]
+    crashed.flip_bit(path, 100, 3)
+    async with living(crashed) as life:
+        with pytest.raises(StorageFailed, match="Groups cannot be served"):
+            await life.offset("g")
+        with pytest.raises(StorageFailed, match="Groups cannot be served"):
+            await life.commit("g", 1)
