@@ -64,7 +64,7 @@ class BrokerConfig:
     flush_threads: int = 4
     """How many partitions may be flushed to disk at the same time."""
 
-    group_initial_rebalance_delay_ms: int = 3_000
+    group_initial_rebalance_delay_ms: int = 500
     """How long an empty group waits for more members before its first generation begins."""
 
     group_session_timeout_ms_min: int = 6_000

@@ -85,6 +85,8 @@ PRODUCE_TARGET_BYTES_MAX: Final = 512
 
 # They are all in memory, with their members; beyond it somebody makes them up.
 GROUPS_MAX: Final = 100_000
+# What the members of all groups say of themselves, together: it is in memory twice.
+GROUPS_BYTES_MAX: Final = 128 * MIB
 
 # What one member of a classic group may join with: Kafka Streams has the largest, some 100 kB.
 GROUP_MEMBER_BYTES_MAX: Final = 1 * MIB

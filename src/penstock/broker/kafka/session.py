@@ -93,6 +93,8 @@ class KafkaSession:
         return False
 
     def drain(self) -> None:
+        if self.connection.is_closed:
+            return  # it lingers: it reads until its client closes too, and must not be kept from it
         self._is_draining = True
         self.connection.pause_reading(Pause.DRAINING)
         if not self._calls:

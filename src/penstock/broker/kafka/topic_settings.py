@@ -99,6 +99,12 @@ _BROKER_NAMES: Final = {
     "connections_max": "max.connections",
     "frame_bytes_max": "socket.request.max.bytes",
     "retention_check_ms": "log.retention.check.interval.ms",
+    "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
+    "group_session_timeout_ms_min": "group.min.session.timeout.ms",
+    "group_session_timeout_ms_max": "group.max.session.timeout.ms",
+    "group_members_max": "group.max.size",
+    "group_consumer_session_timeout_ms": "group.consumer.session.timeout.ms",
+    "group_consumer_heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
 }
 # What tools look for and nobody can set here.
 _BROKER_FACTS: Final = (

@@ -177,6 +177,14 @@ class ClassicGroup:
         return len(self._group.members)
 
     @property
+    def member_bytes(self) -> int:
+        """What the members have said of themselves."""
+        return self._group.members.record_bytes
+
+    def has_member(self, member_id: str) -> bool:
+        return member_id in self._group.members
+
+    @property
     def empty_since_ms(self) -> int | None:
         """Since when there are no members; None while there are, or if there never were."""
         return self._group.empty_since_ms

@@ -162,6 +162,9 @@ class ConsumerGroup:
                 return ConsumerGroupState.RECONCILING
         return ConsumerGroupState.STABLE
 
+    def has_member(self, member_id: str) -> bool:
+        return member_id in self._members
+
     @property
     def member_count(self) -> int:
         return len(self._members)

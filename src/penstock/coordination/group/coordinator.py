@@ -101,6 +101,7 @@ class Coordinator:
     def join(self, ticket: Ticket, name: str, request: JoinRequest, now_ms: int) -> Effects:
         if request.member_id and self._get(name) is None:
             raise UnknownMember
+        self.table.check_room(name, request.member_id)
         group, effects = self._group_for_join(name)
         assert isinstance(group.machine, ClassicGroup)
         effects.extend(group.machine.join(ticket, request, now_ms))
@@ -127,7 +128,10 @@ class Coordinator:
         self, ticket: Ticket, name: str, request: ConsumerHeartbeat, topics: Topics, now_ms: int
     ) -> Effects:
         if request.member_epoch != 0 and self._get(name) is None:
-            raise UnknownGroup(f"There is no group {name!r}.")
+            # Kafka says that there is no such group, which its own client takes for its end; this
+            # lets it join again.
+            raise UnknownMember
+        self.table.check_room(name, request.member_id)
         group, effects = self._group_for_heartbeat(name)
         assert isinstance(group.machine, ConsumerGroup)
         effects.extend(group.machine.heartbeat(ticket, request, topics, now_ms))

@@ -32,7 +32,7 @@ from penstock.coordination.group.records import (
     read_offset,
 )
 from penstock.model.errors import Busy, CorruptLog
-from penstock.model.limits import GROUPS_MAX
+from penstock.model.limits import GROUPS_BYTES_MAX, GROUPS_MAX
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -50,7 +50,15 @@ class CoordinatorConfig:
 class Group:
     """One group. Without a machine it never had members, or has forgotten them: just offsets."""
 
-    __slots__ = ("machine", "name", "offsets", "records", "wake_ms")
+    __slots__ = (
+        "counted_bytes",
+        "machine",
+        "name",
+        "offsets",
+        "record_bytes",
+        "records",
+        "wake_ms",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,6 +66,9 @@ class Group:
         self.offsets = GroupOffsets()
         # The last record of each key that its machine has written, in the order of the topic.
         self.records: dict[bytes, bytes] = {}
+        self.record_bytes = 0
+        # What of it the table has counted.
+        self.counted_bytes = 0
         # When the table looks at it next.
         self.wake_ms: int | None = None
 
@@ -92,9 +103,19 @@ class Group:
     def note(self, record: Record) -> None:
         """Its machine has written the record."""
         # Taken out first, so that the order is that of the last records, as in a compacted topic.
-        self.records.pop(record.key, None)
+        earlier = self.records.pop(record.key, None)
+        if earlier is not None:
+            self.record_bytes -= len(record.key) + len(earlier)
         if record.value is not None:
             self.records[record.key] = record.value
+            self.record_bytes += len(record.key) + len(record.value)
+
+    @property
+    def size_bytes(self) -> int:
+        """What its members take: what they have said, and what is written of it."""
+        machine = self.machine
+        said_bytes = machine.member_bytes if isinstance(machine, ClassicGroup) else 0
+        return said_bytes + self.record_bytes
 
 
 class GroupTable:
@@ -106,6 +127,8 @@ class GroupTable:
         self._wakes: list[tuple[int, str]] = []
         self.offset_count = 0
         """Of all groups together."""
+        self.size_bytes = 0
+        """What the members of all groups take."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -125,12 +148,26 @@ class GroupTable:
             group = self._groups[name] = Group(name)
         return group
 
+    def check_room(self, name: str, member_id: str) -> None:
+        """Raise Busy if the member is not in the group yet and there is no room for it."""
+        if self.size_bytes > GROUPS_BYTES_MAX and not self._has_member(name, member_id):
+            raise Busy(
+                f"The members of all groups take more than {GROUPS_BYTES_MAX} bytes: stop some."
+            )
+
+    def _has_member(self, name: str, member_id: str) -> bool:
+        group = self._groups.get(name)
+        return (
+            group is not None and group.machine is not None and group.machine.has_member(member_id)
+        )
+
     # --- what changes a group ------------------------------------------------------------------
 
     def acted(self, group: Group, effects: Effects) -> None:
         """The group's machine has done something: remember what it wrote and when to wake it."""
         for record in effects.records:
             group.note(record)
+        self._count(group)
         machine = group.machine
         deadline_ms = None if machine is None else machine.deadline_ms
         if deadline_ms is None:
@@ -152,7 +189,9 @@ class GroupTable:
         """Let the group have no machine any more; its offsets stay."""
         tombstones = [Record(key=key, value=None) for key in group.records]
         group.records.clear()
+        group.record_bytes = 0
         group.machine = None
+        self._count(group)
         return tombstones
 
     def remove(self, group: Group) -> list[Record]:
@@ -169,6 +208,11 @@ class GroupTable:
     def drop_if_nothing(self, group: Group) -> None:
         if group.is_nothing:
             self._groups.pop(group.name, None)
+
+    def _count(self, group: Group) -> None:
+        size_bytes = group.size_bytes
+        self.size_bytes += size_bytes - group.counted_bytes
+        group.counted_bytes = size_bytes
 
     # --- time ----------------------------------------------------------------------------------
 

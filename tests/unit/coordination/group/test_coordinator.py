@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.coordination.group import coordinator
+from penstock.coordination.group import coordinator, table
 from penstock.coordination.group.classic_messages import (
     GroupState,
     HeartbeatRequest,
@@ -71,11 +71,28 @@ def test_who_is_in_no_group_is_no_member() -> None:
             shell.groups.leave("t", group, LeaveRequest(members=()), 1)
     with pytest.raises(UnknownMember):
         shell.join("nobody", member_id="member")
-    with pytest.raises(UnknownGroup):
+    with pytest.raises(UnknownMember):
         shell.consumer("nobody", 3)
     with pytest.raises(InvalidGroup):
         shell.join("")
     assert shell.names() == ["consumers"]
+
+
+def test_members_of_all_groups_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broker remembers of members does not grow without end; who is in stays in."""
+    monkeypatch.setattr(table, "GROUPS_BYTES_MAX", 1)
+    shell = Shell()
+    joined = shell.stable("g")
+    with pytest.raises(Busy):
+        shell.join("h")
+    with pytest.raises(Busy):
+        shell.consumer("c")
+    assert shell.names() == ["g"]
+    shell.join("g", member_id=joined.member_id)
+    leave(shell, "g")
+    shell.groups.delete("t", ["g"])
+    assert shell.groups.table.size_bytes == 0
+    shell.join("h")
 
 
 def test_a_join_that_is_refused_leaves_no_group() -> None:

@@ -78,7 +78,7 @@ async def test_a_member_says_what_it_owns() -> None:
         ({"member_epoch": 0, "member_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"member_epoch": 0, "server_assignor": "best"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"member_epoch": 0, "group_id": ""}, ErrorCode.INVALID_GROUP_ID),
-        ({"member_epoch": 5}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": 5}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 async def test_heartbeats_that_are_refused(changes: dict[str, Any], code: ErrorCode) -> None:

@@ -1,0 +1,275 @@
+"""Every API in every version that we advertise is answered, and what fails is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.broker.kafka import dispatch
+from penstock.model.errors import InvalidRequest
+from penstock.protocol.kafka import apis
+from penstock.protocol.kafka.apis import APIS, Api
+from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages import (
+    alter_configs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    join_group,
+    leave_group,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    sync_group,
+)
+from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.kafka_samples import Samples
+from tests.kafka_support import KafkaClient, connect, kafka_running
+from tests.support import batch
+from tests.unit.broker.kafka.talk import create, fill, topic_id
+
+BY_IDS_SINCE = {apis.PRODUCE: 13, apis.FETCH: 13, apis.OFFSET_COMMIT: 10, apis.OFFSET_FETCH: 10}
+
+
+def sensible(api: Api, version: int, orders: bytes) -> Any:
+    """A request that means something, about a topic that is there."""
+    ids = {"topic_id": orders} if version >= BY_IDS_SINCE.get(api, 99) else {}
+    match api:
+        case apis.PRODUCE:
+            named = ids or {"name": "orders"}
+            data = [PartitionProduceData(0, memoryview(batch([b"a"])))]
+            return ProduceRequest(None, 1, 100, [TopicProduceData(partition_data=data, **named)])
+        case apis.FETCH:
+            named = ids or {"topic": "orders"}
+            partitions = [FetchPartition(0, partition_max_bytes=1000)]
+            return FetchRequest(min_bytes=1, topics=[FetchTopic(partitions=partitions, **named)])
+        case apis.OFFSET_COMMIT:
+            named = ids or {"name": "orders"}
+            offsets = [offset_commit.OffsetCommitRequestPartition(0, 1)]
+            topics = [offset_commit.OffsetCommitRequestTopic(partitions=offsets, **named)]
+            return offset_commit.OffsetCommitRequest("g", topics=topics)
+        case apis.JOIN_GROUP:
+            return join_group.JoinGroupRequest(
+                f"classic-{version}",  # a second member would wait for the first one to join again
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                protocol_type="consumer",
+                protocols=[join_group.JoinGroupRequestProtocol("range", b"")],
+            )
+    return SENSIBLE.get(api, api.request)()
+
+
+SENSIBLE: dict[Api, Callable[[], Any]] = {
+    apis.LIST_OFFSETS: lambda: list_offsets.ListOffsetsRequest(
+        topics=[
+            list_offsets.ListOffsetsTopic(
+                "orders", [list_offsets.ListOffsetsPartition(0, timestamp=-1)]
+            )
+        ]
+    ),
+    apis.METADATA: lambda: metadata.MetadataRequest([metadata.MetadataRequestTopic(name="orders")]),
+    apis.OFFSET_FETCH: lambda: offset_fetch.OffsetFetchRequest("g"),
+    apis.FIND_COORDINATOR: lambda: find_coordinator.FindCoordinatorRequest(
+        "g", coordinator_keys=["g"]
+    ),
+    apis.HEARTBEAT: lambda: heartbeat.HeartbeatRequest("g", 1, "nobody"),
+    apis.LEAVE_GROUP: lambda: leave_group.LeaveGroupRequest("g", "nobody"),
+    apis.SYNC_GROUP: lambda: sync_group.SyncGroupRequest("g", 1, "nobody"),
+    apis.DESCRIBE_GROUPS: lambda: describe_groups.DescribeGroupsRequest(["g"]),
+    apis.CREATE_TOPICS: lambda: create_topics.CreateTopicsRequest(
+        [create_topics.CreatableTopic("more", 1, 1)]
+    ),
+    apis.DELETE_TOPICS: lambda: delete_topics.DeleteTopicsRequest(
+        [delete_topics.DeleteTopicState("more")], ["more"]
+    ),
+    apis.DELETE_RECORDS: lambda: delete_records.DeleteRecordsRequest(
+        [delete_records.DeleteRecordsTopic("orders", [delete_records.DeleteRecordsPartition(0, 0)])]
+    ),
+    apis.OFFSET_FOR_LEADER_EPOCH: lambda: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        topics=[
+            offset_for_leader_epoch.OffsetForLeaderTopic(
+                "orders", [offset_for_leader_epoch.OffsetForLeaderPartition(0)]
+            )
+        ]
+    ),
+    apis.DESCRIBE_CONFIGS: lambda: describe_configs.DescribeConfigsRequest(
+        [describe_configs.DescribeConfigsResource(2, "orders", None)], True, True
+    ),
+    apis.ALTER_CONFIGS: lambda: alter_configs.AlterConfigsRequest(
+        [alter_configs.AlterConfigsResource(2, "orders")]
+    ),
+    apis.INCREMENTAL_ALTER_CONFIGS: (
+        lambda: incremental_alter_configs.IncrementalAlterConfigsRequest(
+            [incremental_alter_configs.AlterConfigsResource(2, "orders")]
+        )
+    ),
+    apis.DESCRIBE_LOG_DIRS: lambda: describe_log_dirs.DescribeLogDirsRequest(None),
+    apis.CREATE_PARTITIONS: lambda: create_partitions.CreatePartitionsRequest(
+        [create_partitions.CreatePartitionsTopic("orders", 2, None)], validate_only=True
+    ),
+    apis.DELETE_GROUPS: lambda: delete_groups.DeleteGroupsRequest(["nothing"]),
+    apis.OFFSET_DELETE: lambda: offset_delete.OffsetDeleteRequest("g"),
+    apis.DESCRIBE_PRODUCERS: lambda: describe_producers.DescribeProducersRequest(
+        [describe_producers.TopicRequest("orders", [0])]
+    ),
+    apis.CONSUMER_GROUP_HEARTBEAT: lambda: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        "next", "member", 0, rebalance_timeout_ms=10_000, subscribed_topic_names=["orders"]
+    ),
+    apis.CONSUMER_GROUP_DESCRIBE: lambda: consumer_group_describe.ConsumerGroupDescribeRequest(
+        ["next"]
+    ),
+    apis.DESCRIBE_TOPIC_PARTITIONS: (
+        lambda: describe_topic_partitions.DescribeTopicPartitionsRequest(
+            [describe_topic_partitions.TopicRequest("orders")]
+        )
+    ),
+}
+
+
+def test_every_advertised_api_has_a_handler() -> None:
+    assert set(dispatch.HANDLERS) == set(APIS)
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+async def test_every_version_is_answered(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """R-NET-5: an empty request and a sensible one, without a traceback, on one connection."""
+    async with kafka_running(group_initial_rebalance_delay_ms=0) as (_, client):
+        await create(client)
+        await fill(client, b"a")
+        orders = await topic_id(client)
+        for version in range(api.version_min, api.version_max + 1):
+            for request in (api.request(), sensible(api, version, orders)):
+                if isinstance(request, ProduceRequest):
+                    request.acks = request.acks or 1
+                async with asyncio.timeout(10):
+                    assert isinstance(await client.call(api, version, request), api.response)
+        assert (await client.call(apis.API_VERSIONS, 4, ApiVersionsRequest())).error_code == 0
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+async def test_whatever_a_request_says_it_is_answered_or_its_connection_ends(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-NET-1: values by chance in every field, the ends of every range among them."""
+    async with kafka_running(group_initial_rebalance_delay_ms=0) as (broker, client):
+        await create(client, "a", 3)
+        for version in range(api.version_min, api.version_max + 1):
+            for seed in range(3):
+                request = Samples(f"{api.name} {version} {seed}").ours(api.request, version)
+                _cut_waits(request)
+                client = await _ask(client, api, version, request) or await connect(broker)
+        assert (await client.call(apis.API_VERSIONS, 4, ApiVersionsRequest())).error_code == 0
+        await client.close()
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def _cut_waits(request: Any) -> None:
+    """What may be answered only after a wait, or not at all, would hold up the test."""
+    for name in ("max_wait_ms", "rebalance_timeout_ms", "session_timeout_ms"):
+        if hasattr(request, name):
+            setattr(request, name, 0)
+    if isinstance(request, ProduceRequest):
+        request.acks = request.acks or 1
+
+
+async def _ask(client: KafkaClient, api: Api, version: int, request: Any) -> KafkaClient | None:
+    """The client if its connection is still there."""
+    try:
+        async with asyncio.timeout(10):
+            await client.call(api, version, request)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        await client.close()
+        return None
+    return client
+
+
+async def _refused(context: object, call: object) -> object:
+    del context, call
+    await asyncio.sleep(0)
+    raise InvalidRequest("It makes no sense.")
+
+
+async def _broken(context: object, call: object) -> object:
+    del context, call
+    await asyncio.sleep(0)
+    raise ZeroDivisionError
+
+
+def _refused_at_once(context: object, call: object) -> object:
+    raise InvalidRequest("It makes no sense.")
+
+
+def _broken_at_once(context: object, call: object) -> object:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("handler", "code"),
+    [
+        (_refused, ErrorCode.INVALID_REQUEST),
+        (_refused_at_once, ErrorCode.INVALID_REQUEST),
+        (_broken, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (_broken_at_once, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_a_handler_that_fails_is_answered_where_there_is_a_place_for_it(
+    handler: Any, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(dispatch.HANDLERS, apis.DESCRIBE_CLUSTER.key, handler)
+    monkeypatch.setitem(dispatch.HANDLERS, apis.LIST_OFFSETS.key, handler)
+    async with kafka_running() as (_, client):
+        response = await client.call(apis.DESCRIBE_CLUSTER, 0, apis.DESCRIBE_CLUSTER.request())
+        assert response.error_code == code
+        assert response.error_message
+        await client.send(apis.LIST_OFFSETS, 1, list_offsets.ListOffsetsRequest())
+        assert await client.is_closed()
+
+
+async def test_a_place_that_a_version_does_not_have_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fetch tells errors of the whole since version 7."""
+    monkeypatch.setitem(dispatch.HANDLERS, apis.FETCH.key, _refused_at_once)
+    async with kafka_running() as (_, client):
+        response = await client.call(apis.FETCH, 7, FetchRequest())
+        assert response.error_code == ErrorCode.INVALID_REQUEST
+        await client.send(apis.FETCH, 6, FetchRequest())
+        assert await client.is_closed()
+
+
+async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def endless(context: object, call: object) -> object:
+        del context, call
+        return await asyncio.Event().wait()
+
+    monkeypatch.setitem(dispatch.HANDLERS, apis.LIST_OFFSETS.key, endless)
+    async with kafka_running(shutdown_timeout_ms=1) as (broker, client):
+        await client.send(apis.LIST_OFFSETS, 1, list_offsets.ListOffsetsRequest())
+        await asyncio.sleep(0)
+        await broker.stop()
+        assert await client.is_closed()
