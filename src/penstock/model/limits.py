@@ -124,12 +124,7 @@ MEMBER_NAME_LENGTH_MAX: Final = 512
 SUBSCRIPTION_CHARACTERS_MAX: Final = 512 * KIB
 # Room for an alternative of some hundred topic names.
 TOPIC_PATTERN_LENGTH_MAX: Final = 4 * KIB
-# Parentheses within parentheses: the reader of patterns recurses, and nobody writes more.
-TOPIC_PATTERN_DEPTH_MAX: Final = 40
-# What a pattern may grow to, its repetitions written out: bounds the memory of one.
-TOPIC_PATTERN_STATES_MAX: Final = 5_000
-# Steps of the automaton that a pattern remembers, about half a kB each.
-TOPIC_PATTERN_STEPS_MAX: Final = 4_000
-# State changes computed for one look at the topics, some tenths of a second: the usual pattern
-# takes a few hundred, whatever the number of topics; one made to be slow is refused.
-TOPIC_PATTERN_WORK_MAX: Final = 500_000
+# What RE2 may take for one pattern.
+TOPIC_PATTERN_BYTES_MAX: Final = 64 * KIB
+# Letters of names times parts of a pattern, for one look at the topics: about half a second.
+TOPIC_PATTERN_WORK_MAX: Final = 500_000_000

@@ -100,13 +100,10 @@ def fetch_request(
 ) -> FetchRequest:
     """From these offsets of the topic's partitions; `how` may say more, of partitions too."""
     numbered = offsets if isinstance(offsets, dict) else dict(enumerate(offsets))
-    partition_how = {
-        key: how.pop(key) for key in ("partition_max_bytes", "current_leader_epoch") if key in how
-    }
+    partition_max_bytes = how.pop("partition_max_bytes", 1 << 20)
+    leader_epoch = how.pop("current_leader_epoch", -1)
     partitions = [
-        FetchPartition(
-            number, fetch_offset=offset, **({"partition_max_bytes": 1 << 20} | partition_how)
-        )
+        FetchPartition(number, leader_epoch, offset, partition_max_bytes=partition_max_bytes)
         for number, offset in numbered.items()
     ]
     if isinstance(topic, bytes):

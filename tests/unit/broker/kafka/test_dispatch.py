@@ -57,18 +57,17 @@ BY_IDS_SINCE = {apis.PRODUCE: 13, apis.FETCH: 13, apis.OFFSET_COMMIT: 10, apis.O
 
 def sensible(api: Api, version: int, orders: bytes) -> Any:
     """A request that means something, about a topic that is there."""
-    ids = {"topic_id": orders} if version >= BY_IDS_SINCE.get(api, 99) else {}
+    named: dict[str, Any] = {"topic" if api is apis.FETCH else "name": "orders"}
+    if version >= BY_IDS_SINCE.get(api, 99):
+        named = {"topic_id": orders}
     match api:
         case apis.PRODUCE:
-            named = ids or {"name": "orders"}
             data = [PartitionProduceData(0, memoryview(batch([b"a"])))]
             return ProduceRequest(None, 1, 100, [TopicProduceData(partition_data=data, **named)])
         case apis.FETCH:
-            named = ids or {"topic": "orders"}
             partitions = [FetchPartition(0, partition_max_bytes=1000)]
             return FetchRequest(min_bytes=1, topics=[FetchTopic(partitions=partitions, **named)])
         case apis.OFFSET_COMMIT:
-            named = ids or {"name": "orders"}
             offsets = [offset_commit.OffsetCommitRequestPartition(0, 1)]
             topics = [offset_commit.OffsetCommitRequestTopic(partitions=offsets, **named)]
             return offset_commit.OffsetCommitRequest("g", topics=topics)
