@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,16 @@ CONFIG = BrokerConfig(listen=("127.0.0.1:0",), flush_threads=1)
 def allow_small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few messages make several segments; users may not have them so small."""
     monkeypatch.setitem(topic_config._RANGES, "segment_bytes", (1, 2**31 - 1))
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """The most memory that the work held at a time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 class ManualClock:

@@ -13,7 +13,7 @@ from penstock.model.errors import BatchTooLarge, InvalidBatch, InvalidTimestamp
 from penstock.model.limits import OPENED_BATCH_BYTES_MAX
 from penstock.model.topic_config import INT64_MAX, TopicConfig
 from penstock.net.clock import Clock
-from penstock.records import decode_batch
+from penstock.records import count_keys
 from penstock.records.compression import Codec
 from penstock.records.header import (
     NO_TIMESTAMP_MS,
@@ -114,12 +114,11 @@ class Admission:
             )
 
     def _check_keys(self, header: BatchHeader, batch: memoryview) -> None:
-        for message in decode_batch(header, batch, OPENED_BATCH_BYTES_MAX):
-            if message.key is None:
-                raise InvalidBatch(
-                    f"A message has no key: {self._topic} is compacted, which keeps the last "
-                    "message of each key, so every message needs one."
-                )
+        if count_keys(header, batch, OPENED_BATCH_BYTES_MAX) < header.record_count:
+            raise InvalidBatch(
+                f"A message has no key: {self._topic} is compacted, which keeps the last "
+                "message of each key, so every message needs one."
+            )
 
 
 def _level(config: TopicConfig) -> int | None:

@@ -88,10 +88,8 @@ class Compactor:
         """What of the partition is due, if anything is and nothing speaks against it."""
         replica, log = partition.replica, partition.replica.log
         if (
-            not partition.config.is_compacted
-            or not partition.is_open
+            not self._is_wanted(partition)
             or log.failed
-            or self._stopping.is_set()
             or self._clock.monotonic() < self._not_before_s.get(partition, 0.0)
         ):
             return None
@@ -111,6 +109,11 @@ class Compactor:
             self._partitions.save_producers(partition)
             return None
         return choice
+
+    def _is_wanted(self, partition: Partition) -> bool:
+        """Asked from the thread that compacts too: its topic's settings may change meanwhile."""
+        is_compacted = partition.is_open and partition.config.is_compacted
+        return is_compacted and not self._stopping.is_set()
 
     def _cleaned_offset(self, partition: Partition) -> int:
         offset = self._cleaned_offsets.get(partition)
@@ -136,7 +139,7 @@ class Compactor:
             producer_offsets=frozenset(
                 entry.window[-1].base_offset for _, entry in partition.producers.producers()
             ),
-            pace=Pace(lambda: partition.is_open and not self._stopping.is_set()),
+            pace=Pace(lambda: self._is_wanted(partition)),
         )
         partition.no_compaction.clear()
         try:

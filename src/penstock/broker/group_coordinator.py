@@ -42,6 +42,8 @@ Act = Callable[[Coordinator, int], Effects]
 
 # Reading all groups again after a failed write holds up the others, so not more often than this.
 _RELOAD_INTERVAL_S: Final = 1.0
+# With a UUID it is a name of a member, and well below MEMBER_NAME_LENGTH_MAX.
+_CLIENT_NAME_LENGTH_MAX: Final = 255
 # The loop's timers need not reach further.
 _TIMER_S_MAX: Final = 60 * 60.0
 
@@ -84,7 +86,9 @@ class GroupCoordinator:
         self._writing: list[Effects] = []
         # Everybody who has asked and was not answered yet.
         self._unanswered: set[Ticket] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        # When it wakes. The handle does not say it on every loop: uvloop's has no `when` for now.
+        self._timer_at_s = 0.0
         self._reloaded_at_s = float("-inf")
         self._is_closing = False
         self._facts: dict[str, TopicFacts] = {}
@@ -164,8 +168,9 @@ class GroupCoordinator:
         return None if topic is None or topic.deleting else topic.id
 
     def new_member_id(self, client_id: str) -> str:
-        """Unique, and it tells people whose it is, as Kafka's do."""
-        return f"{client_id}-{uuid.uuid4()}"
+        """Unique, and it tells people whose it is, as Kafka's do; not longer than it needs to be
+        for that, since it is kept before its client is a member."""
+        return f"{client_id[:_CLIENT_NAME_LENGTH_MAX]}-{uuid.uuid4()}"
 
     # --- decided, durable, answered ------------------------------------------------------------
 
@@ -279,10 +284,11 @@ class GroupCoordinator:
         wait_s = (self._groups.deadline_ms - self._now_ms()) / 1000
         at_s = self._loop.time() + min(max(wait_s, 0.0), _TIMER_S_MAX)
         if self._timer is not None:
-            if self._timer.when() <= at_s:
+            if self._timer_at_s <= at_s:
                 return
             self._timer.cancel()
         self._timer = self._loop.call_at(at_s, self._expire)
+        self._timer_at_s = at_s
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -294,7 +300,7 @@ class GroupCoordinator:
         if self._groups is None or self._log.failure is not None:
             return
         try:
-            effects = self._groups.expire(self._now_ms())
+            effects = self._groups.expire(self._now_ms(), self._clock.now_ms())
         except Exception:
             logger.exception("The groups' time could not go on")
             self._discard(InternalError())

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.records import Message
 
 _STDOUT: Final = 1
+# How often a silent reader looks whether it is at the end.
+_LOOK_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +126,13 @@ async def _copy(consumer: Consumer, job: _Job, ends: dict[tuple[str, int], int])
     _end_with_the_reader()
     count = 0
     while count != job.count_max:
-        if job.until_end and all(consumer.position(each) >= end for each, end in ends.items()):
+        if job.until_end and _are_read(consumer, ends):
             return
         left = None if job.count_max is None else job.count_max - count
-        messages = await consumer.fetch(left, job.timeout_s)
+        messages = await _fetch(consumer, job, left, ends)
         if not messages:
+            if job.until_end and _are_read(consumer, ends):
+                return
             if job.count_max is not None:
                 raise TimedOut(f"Only {count} of {job.count_max} messages came in time.")
             return
@@ -141,6 +145,27 @@ async def _copy(consumer: Consumer, job: _Job, ends: dict[tuple[str, int], int])
             for message in messages:
                 await message.ack()
         count += len(messages)
+
+
+async def _fetch(
+    consumer: Consumer, job: _Job, left: int | None, ends: dict[tuple[str, int], int]
+) -> list[Message]:
+    """The next messages; none when the time is over, or the ends are reached without any."""
+    if not job.until_end:
+        return await consumer.fetch(left, job.timeout_s)
+    try:
+        async with asyncio.timeout(job.timeout_s):
+            # Compaction may have left no message before an end: then only the position gets there.
+            while not (messages := await consumer.fetch(left, _LOOK_S)):
+                if _are_read(consumer, ends):
+                    break
+    except TimeoutError:
+        return []
+    return messages
+
+
+def _are_read(consumer: Consumer, ends: dict[tuple[str, int], int]) -> bool:
+    return all(consumer.position(each) >= end for each, end in ends.items())
 
 
 def _place(message: Message) -> tuple[str, int]:

@@ -4,7 +4,7 @@
     ├── ProtocolError        MalformedFrame  UnsupportedVersion  UnknownCall  FrameTooLarge
     ├── TopicError           UnknownTopic  TopicExists  InvalidTopic  InvalidConfig
     │                        TooManyPartitions  InvalidPartitions  InvalidReplication
-    │                        InvalidPlacement  UnknownTopicId
+    │                        InvalidPlacement  UnknownTopicId  PolicyViolation
     ├── BatchError           CorruptBatch  InvalidBatch  BatchTooLarge  InvalidTimestamp
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
     │                        TransactionsRefused
@@ -138,6 +138,12 @@ class InvalidReplication(TopicError):
     """The topic cannot have so many replicas: there are not enough brokers."""
 
     code = 26
+
+
+class PolicyViolation(TopicError):
+    """The topic's settings do not allow this."""
+
+    code = 19
 
 
 class UnknownTopicId(TopicError):

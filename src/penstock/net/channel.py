@@ -181,7 +181,8 @@ class Channel:
         self._next_id = message_id + 1 if message_id < MESSAGE_ID_MAX else 1
         if payload_bytes + len(envelope) + HEADER_BYTES + 4 > self._frame_bytes_max:
             raise _too_large(number, payload_bytes, self._frame_bytes_max)
-        deadline = self._loop.time() + timeout_s
+        # A timer for now has no `when` on uvloop.
+        deadline = self._loop.time() + max(timeout_s, TIMER_GRAIN_S)
         calls[message_id] = (number, callback, deadline)
         if self._timer is None or deadline < self._timer.when():
             self._set_timer(deadline)
@@ -249,6 +250,8 @@ class Channel:
 
     def drain(self) -> None:
         """Take no further calls; close as soon as those taken are answered."""
+        if self.connection.is_closed:
+            return  # it lingers: it reads until its peer closes too, and must not be kept from it
         self._is_draining = True
         self.connection.pause_reading(Pause.DRAINING)
         if self._calls_in_flight == 0:

@@ -289,7 +289,8 @@ class Connection:
                 on_frame(memoryview(bytearray(frame)) if must_copy else frame)
                 must_copy = self.keep_frames
         except ProtocolError as error:
-            wrong = error
+            # Without its traceback, which would keep this call, and with it the frame, alive.
+            wrong = error.with_traceback(None)
         except Exception:
             self._on_receiver_failed()
         try:

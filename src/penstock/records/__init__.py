@@ -31,6 +31,7 @@ control_batch = _writing.control_batch
 murmur2 = _writing.murmur2
 
 Message = _reading.Message
+count_keys = _reading.count_keys
 decode_batch = _reading.decode_batch
 decode_columns = _reading.decode_columns
 decode_messages = _reading.decode_messages
@@ -46,6 +47,7 @@ __all__ = [
     "Message",
     "build_batch",
     "control_batch",
+    "count_keys",
     "decode_batch",
     "decode_columns",
     "decode_messages",

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Any, Literal
 from weakref import ref
 
 import cython
 
-from penstock.model.errors import BatchTooLarge, ClientClosed, CorruptBatch, InvalidBatch
+from penstock.model.errors import ClientClosed, CorruptBatch, InvalidBatch
 from penstock.model.limits import DECOMPRESSED_BYTES_MAX
-from penstock.records.columns import BinaryColumn, Columns, Headers, header_columns
+from penstock.records.columns import BinaryColumn, Columns, Headers, check_room, header_columns
 from penstock.records.compression import decompress
 from penstock.records.header import HEADER_BYTES, RECORD_BYTES_MIN, BatchHeader, Buffer, check_batch
 
@@ -32,9 +32,6 @@ if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.libc.string import memcpy
-
-# What the int32 offsets of a column can tell apart.
-COLUMN_BYTES_MAX: Final = 2**31 - 1
 
 # Declared, so that they are C numbers when compiled.
 _VARINT_BYTES_MAX = cython.declare(cython.int, 5)
@@ -204,26 +201,26 @@ class _Cursor:
         return True
 
     @cython.cfunc
-    def headers(self) -> object:
-        """The record's headers, and on to its end. To be called after each `advance`."""
+    def headers(self, wanted: cython.bint) -> object:
+        """The record's headers, if they are wanted, and on to its end. Called after `advance`."""
         if self.header_count == 0:
             return ()
         headers = []
-        count: cython.longlong = self.header_count
-        while count > 0:
-            count -= 1
-            length: cython.longlong = self.length()
-            if length < 0:
+        for _ in range(self.header_count):
+            name_length: cython.longlong = self.length()
+            if name_length < 0:
                 raise self.problem("a header has no name")
-            name: bytes = self.data[self.position : self.position + length]
-            self.position += length
-            length = self.length()
-            value = _slice(self.data, self.position, length)
+            name_position: cython.Py_ssize_t = self.position
+            self.position += name_length
+            length: cython.longlong = self.length()
+            if wanted:
+                name: bytes = self.data[name_position : name_position + name_length]
+                # Java's client reads a name that is no UTF-8 with replacements, and so do we: one
+                # careless producer must not stop every consumer.
+                value = _slice(self.data, self.position, length)
+                headers.append((name.decode("utf-8", "replace"), value))
             if length > 0:
                 self.position += length
-            # Java's client reads a name that is no UTF-8 with replacements, and so do we: one
-            # careless producer must not stop every consumer.
-            headers.append((name.decode("utf-8", "replace"), value))
         if self.position != self.record_end:
             raise self.problem("a record's headers do not end where it does")
         return tuple(headers)
@@ -297,16 +294,27 @@ def decode_messages(
     reference = None if source is None else ref(source)
     messages: list[Message] = []
     for cursor in _cursors(payload, start_offset):
-        _take_messages(cursor, messages, topic, partition, start_offset, reference)
+        _take_messages(cursor, messages, topic, partition, start_offset, reference, True)
     return messages
 
 
-def decode_batch(header: BatchHeader, batch: memoryview, bytes_max: int) -> list[Message]:
+def decode_batch(
+    header: BatchHeader, batch: memoryview, bytes_max: int, include_headers: bool = True
+) -> list[Message]:
     """The records of one checked batch, control or not, as messages of no topic: to inspect it."""
     messages: list[Message] = []
-    cursor = _open(header, batch, bytes_max)
-    _take_messages(cursor, messages, "", -1, 0, None)
+    _take_messages(_open(header, batch, bytes_max), messages, "", -1, 0, None, include_headers)
     return messages
+
+
+def count_keys(header: BatchHeader, batch: memoryview, bytes_max: int) -> int:
+    """How many records of one checked batch have a key; all of them are found sound on the way."""
+    cursor: _Cursor = _open(header, batch, bytes_max)
+    keys: cython.longlong = 0
+    while cursor.advance():
+        cursor.headers(False)
+        keys += cursor.key_length >= 0
+    return keys
 
 
 def _cursors(payload: Buffer, start_offset: int) -> Iterator[_Cursor]:
@@ -345,9 +353,10 @@ def _take_messages(
     partition: cython.int,
     start_offset: cython.longlong,
     source: object,
+    include_headers: cython.bint,
 ) -> cython.void:
     while cursor.advance():
-        headers: object = cursor.headers()
+        headers: object = cursor.headers(include_headers)
         if cursor.offset() < start_offset:
             continue
         message: Message = Message.__new__(Message)
@@ -413,28 +422,20 @@ class _BinaryRows:
 
     @cython.cfunc
     def finish(self, rows: cython.Py_ssize_t) -> object:
-        del self.column.offsets[rows + 1 :]
-        del self.column.data[self.length :]
+        del self.column.offsets[rows + 1 :], self.column.data[self.length :]
         del self.column.validity[(rows + 7) // 8 :]
         return self.column
 
 
 def decode_columns(payload: Buffer, start_offset: int, include_headers: bool = False) -> Columns:
-    """The same records as `decode_messages`, as columns.
-
-    BatchTooLarge if the records have more than 2 GiB: decode fewer batches at a time.
-    """
+    """The same records as `decode_messages`, as columns; BatchTooLarge beyond 2 GiB of them."""
     cursors = list(_cursors(payload, start_offset))
     cursor: _Cursor
     bytes_max = rows_max = 0
     for cursor in cursors:
         bytes_max += cursor.end
         rows_max += min(cursor.records_left, cursor.end // RECORD_BYTES_MIN)
-    if bytes_max > COLUMN_BYTES_MAX:
-        raise BatchTooLarge(
-            f"The batches hold {bytes_max} bytes of records, columns {COLUMN_BYTES_MAX} at most: "
-            f"decode fewer of them at a time."
-        )
+    check_room(bytes_max)
     offsets = array("q", bytes(8 * rows_max))
     timestamps_ms = array("q", bytes(8 * rows_max))
     keys = _BinaryRows(rows_max, bytes_max)
@@ -443,8 +444,7 @@ def decode_columns(payload: Buffer, start_offset: int, include_headers: bool = F
     row: cython.Py_ssize_t = 0
     for cursor in cursors:
         row = _take_rows(cursor, row, start_offset, (offsets, timestamps_ms), keys, values, headers)
-    del offsets[row:]
-    del timestamps_ms[row:]
+    del offsets[row:], timestamps_ms[row:]
     return Columns(
         record_count=row,
         offsets=offsets,
@@ -472,7 +472,7 @@ def _take_rows(
     else:
         offsets, timestamps_ms = numbers
     while cursor.advance():
-        row_headers: Any = cursor.headers()
+        row_headers: Any = cursor.headers(headers is not None)
         if cursor.offset() < start_offset:
             continue
         offsets[row] = cursor.offset()

@@ -10,6 +10,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from penstock.model.errors import BatchTooLarge
+
+# What the int32 offsets of a column can tell apart.
+COLUMN_BYTES_MAX: Final = 2**31 - 1
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """The headers of one record: names and values, in the producer's order; names may repeat."""
@@ -48,6 +54,15 @@ class Columns:
     values: BinaryColumn
     headers: HeaderColumns | None
     """None unless they were asked for."""
+
+
+def check_room(bytes_max: int) -> None:
+    """Raise BatchTooLarge if a column of so many bytes cannot be."""
+    if bytes_max > COLUMN_BYTES_MAX:
+        raise BatchTooLarge(
+            f"The batches hold {bytes_max} bytes of records, columns {COLUMN_BYTES_MAX} at most: "
+            f"decode fewer of them at a time."
+        )
 
 
 def header_columns(rows: Sequence[Headers]) -> HeaderColumns:

@@ -17,6 +17,7 @@ from penstock.records.header import (
     CODEC_MASK,
     HEADER_BYTES,
     NO_TIMESTAMP_MS,
+    TIMESTAMP_MS_MAX,
     BatchHeader,
     write_header,
 )
@@ -26,7 +27,8 @@ DELETE_HORIZON_FLAG: Final = 0x40
 
 
 class OpenedBatch(NamedTuple):
-    """A batch with its records decompressed and found sound. A tuple: one per compacted batch."""
+    """A batch with its records decompressed and found sound; their headers are in `records` alone.
+    A tuple: one per compacted batch."""
 
     header: BatchHeader
     records: memoryview
@@ -36,7 +38,8 @@ class OpenedBatch(NamedTuple):
 def open_batch(header: BatchHeader, batch: memoryview, bytes_max: int) -> OpenedBatch:
     """The records of a checked batch; InvalidBatch if they make no sense, or too much of it."""
     if not header.codec:
-        return OpenedBatch(header, batch[HEADER_BYTES:], decode_batch(header, batch, bytes_max))
+        messages = decode_batch(header, batch, bytes_max, include_headers=False)
+        return OpenedBatch(header, batch[HEADER_BYTES:], messages)
     try:
         records = decompress(header.codec, batch[HEADER_BYTES:], bytes_max)
     except CorruptBatch as error:
@@ -45,7 +48,7 @@ def open_batch(header: BatchHeader, batch: memoryview, bytes_max: int) -> Opened
     # Decompressed once for both: the decoder is shown a batch that never was compressed.
     plain = memoryview(bytes(HEADER_BYTES) + records)
     plain_header = header._replace(attributes=header.attributes & ~CODEC_MASK)
-    messages = decode_batch(plain_header, plain, bytes_max)
+    messages = decode_batch(plain_header, plain, bytes_max, include_headers=False)
     return OpenedBatch(header, plain[HEADER_BYTES:], messages)
 
 
@@ -59,7 +62,8 @@ def keep_records(
 ) -> bytearray:
     """The batch with the records of these indexes, which rise; with none, `empty_batch` is meant.
 
-    With a horizon it becomes the base timestamp, and the deltas lead to the same times from there.
+    With a horizon it becomes the base timestamp, and the deltas lead to the same times from there:
+    InvalidBatch if one of these is too far away.
     """
     assert kept, "a batch without records is an empty_batch"
     header, records, messages = opened
@@ -123,8 +127,12 @@ def _shifted(records: memoryview, position: int, shift_ms: int) -> bytes:
     length, body = _read_varint(records, position)
     # The record's attributes are one byte; the delta follows.
     delta_ms, rest = _read_varint(records, body + 1)
+    delta_ms += shift_ms
+    if not -TIMESTAMP_MS_MAX <= delta_ms <= TIMESTAMP_MS_MAX:
+        # No reader would take it.
+        raise InvalidBatch(f"A timestamp is {delta_ms} ms away from the horizon of its batch.")
     rest_of_it = records[rest : body + length]
-    shifted = b"".join((records[body : body + 1], _varint(delta_ms + shift_ms), rest_of_it))
+    shifted = b"".join((records[body : body + 1], _varint(delta_ms), rest_of_it))
     return _varint(len(shifted)) + shifted
 
 

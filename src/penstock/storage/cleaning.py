@@ -32,7 +32,13 @@ from penstock.records.header import (
     check_batch,
     read_header,
 )
-from penstock.records.rewrite import delete_horizon_ms, empty_batch, keep_records, open_batch
+from penstock.records.rewrite import (
+    OpenedBatch,
+    delete_horizon_ms,
+    empty_batch,
+    keep_records,
+    open_batch,
+)
 from penstock.storage.compacted import COMPACTION_JOURNAL
 from penstock.storage.files import Buffer, Directory, File, remove_if_there, typed
 from penstock.storage.index import OFFSET_SUFFIX, TIME_SUFFIX, SegmentIndex, write_index
@@ -227,8 +233,19 @@ class Rules:
             is_last = header.base_offset in self.producer_offsets
             return empty_batch(header) if is_last else None
         if horizon_ms is None and any(messages[index].value is None for index in kept):
-            return keep_records(opened, kept, self.horizon_ms)
+            changed = self._with_horizon(opened, kept)
+            if changed is not None:
+                return changed
         return batch if len(kept) == len(messages) else keep_records(opened, kept)
+
+    def _with_horizon(self, opened: OpenedBatch, kept: Sequence[int]) -> Buffer | None:
+        """The records with the time from which on tombstones go; None where there is no room for
+        it, and they stay."""
+        try:
+            changed = keep_records(opened, kept, self.horizon_ms)
+        except InvalidBatch:
+            return None
+        return changed if len(changed) <= BATCH_BYTES_MAX else None
 
 
 class CleaningJob(Job):

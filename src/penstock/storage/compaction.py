@@ -148,6 +148,7 @@ class Compaction:
         self.cleaned_offset = choice.dirty_offset
         self._log = log
         self._choice = choice
+        self._left = list(choice.segments)
         self._directory = choice.segments[0].directory
         self._now_ms = now_ms
         self._horizon_ms = min(now_ms + delete_retention_ms, TIMESTAMP_MS_MAX)
@@ -170,12 +171,15 @@ class Compaction:
             yield from self._go_over(key_map)
         except (StorageError, Stopped) as error:
             failure = error
+        if failure is not None and self._left and self._left[0] not in self._log.sealed_segments():
+            # Retention took it meanwhile, so a job may have missed its file.
+            failure = Stopped("its segments are gone")
         yield ForgettingJob(self._directory, key_map)
         if failure is not None:
             raise failure
 
     def _go_over(self, key_map: KeyMap) -> Iterator[Job]:
-        segments = list(self._choice.segments)
+        segments = self._left
         if not self._log.is_compacted:
             yield from _done(JournalJob(self._directory, self._choice.dirty_offset))
         mapping = MappingJob(

@@ -97,6 +97,13 @@ class SegmentIndex:
         entry = bisect_left(self.timestamps, timestamp_ms) - 1
         return (self.offsets[entry], self.positions[entry]) if entry >= 0 else (0, 0)
 
+    def ceiling_position(self, position: int) -> tuple[int, int] | None:
+        """(position, newest timestamp before it) of the first entry not before the position."""
+        entry = bisect_left(self.positions, position)
+        if entry == len(self.positions):
+            return None
+        return self.positions[entry], self.timestamps[entry]
+
     def newest_before(self, position: int) -> int:
         """The newest timestamp before an entry's position, or before the beginning."""
         return self.timestamps[self.positions.index(position)] if position else NO_TIMESTAMP

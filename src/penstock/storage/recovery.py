@@ -128,15 +128,25 @@ def _finish_compaction(
     """
     if CLEANED_NAME in names:
         directory.remove(CLEANED_NAME)
-    kept: list[LogFile] = []
+    replaced = replaced_files(files)
+    for file in replaced:
+        directory.remove(file.name)
+    return [file for file in files if file not in replaced]
+
+
+def replaced_files(files: list[LogFile]) -> list[LogFile]:
+    """The sealed ones that lie within another: compaction has made that one of them."""
+    replaced: list[LogFile] = []
+    end = -1
     # Of those that begin alike the longest comes first; then what lies within it follows.
     for file in sorted(files, key=lambda file: (file.first_offset, -(file.last_offset or 0))):
-        before = kept[-1].last_offset if kept else None
-        if before is not None and file.last_offset is not None and file.last_offset <= before:
-            directory.remove(file.name)
+        if file.last_offset is None:
+            end = -1
+        elif file.last_offset <= end:
+            replaced.append(file)
         else:
-            kept.append(file)
-    return kept
+            end = file.last_offset
+    return replaced
 
 
 def _check_names(directory: Directory, files: list[LogFile]) -> None:

@@ -24,7 +24,7 @@ from penstock.storage.index import (
 )
 from penstock.storage.journal import SUFFIX as JOURNAL_SUFFIX
 from penstock.storage.journal import find_damage
-from penstock.storage.recovery import LogFile, log_files
+from penstock.storage.recovery import LogFile, log_files, replaced_files
 from penstock.storage.scan import is_tear, scan
 from penstock.storage.segment import LOG_SUFFIX
 
@@ -51,9 +51,16 @@ def verify(directory: Directory) -> Iterator[Finding]:
         names = directory.names()
         gaps = is_compacted(directory)
         expected_offset: int | None = None
-        for file in log_files(names):
+        files = log_files(names)
+        replaced = replaced_files(files)
+        for file in files:
             stem = file.name.removesuffix(LOG_SUFFIX)
             size_bytes = directory.size(file.name)
+            if file in replaced:
+                path = f"{directory.path}/{file.name}"
+                problem = "left over by a compaction that a crash cut short: a start will remove it"
+                yield Finding(path=path, size_bytes=size_bytes, position=0, problem=problem)
+                continue
             try:
                 index = read_index(directory, stem, size_bytes)
             except IndexDamage:

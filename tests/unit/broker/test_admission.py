@@ -10,7 +10,7 @@ from penstock.model.topic_config import INT64_MAX, TopicConfig, with_settings
 from penstock.records import BatchBuilder, decode_messages
 from penstock.records.compression import Codec
 from penstock.records.header import check_produced
-from tests.support import ManualClock
+from tests.support import ManualClock, peak_bytes
 
 HOUR_MS = 60 * 60 * 1000
 
@@ -139,6 +139,16 @@ def test_a_batch_that_expands_without_end_is_not_opened() -> None:
     for settings in ({"compression_type": "gzip"}, {"cleanup_policy": "compact"}):
         with pytest.raises(InvalidBatch, match="more than 67108864 bytes"):
             admission(**settings).admit(bomb, check_produced(bomb))
+
+
+def test_a_look_for_keys_makes_nothing_of_the_records() -> None:
+    """A record with millions of headers fits in a few kB: they are not made, on the loop least."""
+    builder = BatchBuilder(1 << 24, codec=Codec.ZSTD)
+    builder.append(1_000, b"k", None, [("", b"")] * 200_000)
+    bomb = memoryview(builder.build())
+    assert len(bomb) < 1_000
+    door = admission(cleanup_policy="compact")
+    assert peak_bytes(lambda: door.admit(bomb, check_produced(bomb))) < 5_000_000
 
 
 @pytest.mark.parametrize(

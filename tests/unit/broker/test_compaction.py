@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,8 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder
 from penstock.records.view import batches
+from penstock.storage import cleaning
+from penstock.storage.cleaning import read_batches
 from penstock.storage.recovery import CLEANED_NAME
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock, RawClient, allow_small_segments, running
@@ -179,6 +183,33 @@ async def test_a_topic_can_be_deleted_and_made_again_at_any_time() -> None:
             await client.channel.call(calls.DELETE_TOPIC, request)
         await create(client)
         assert await contents(client) == []
+
+
+async def test_a_topic_that_is_compacted_no_longer_is_left_alone_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is taken out after its owner has said that all of it is to stay."""
+    caplog.set_level(logging.INFO)
+    begun, changed = threading.Event(), threading.Event()
+
+    def read_later(*arguments: Any) -> Any:
+        begun.set()
+        changed.wait(10)
+        return read_batches(*arguments)
+
+    monkeypatch.setattr(cleaning, "read_batches", read_later)
+    async with compacting(SimulatedDisk()) as (_, client):
+        await create(client)
+        await fill(client)
+        async with asyncio.timeout(10):
+            while not begun.is_set():
+                await asyncio.sleep(0)
+            request = pb.AlterTopicRequest(name="state", set={"cleanup_policy": "delete"})
+            await client.channel.call(calls.ALTER_TOPIC, request)
+            changed.set()
+            while "is given up" not in caplog.text:
+                await asyncio.sleep(0)
+        assert len(await contents(client)) == 60
 
 
 async def test_a_damaged_log_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -240,6 +240,17 @@ async def test_a_call_that_is_not_answered_times_out() -> None:
     await close(near, far)
 
 
+async def test_a_call_that_is_out_of_time_at_once_does_not_harm_the_next() -> None:
+    """On uvloop a timer for now has no time that could be asked for."""
+    near, far = channel_pair(serve_far=Held())
+    errors: list[object] = []
+    for _ in range(2):
+        near.start_call(FETCH.number, b"", (), lambda *what: errors.append(what), timeout_s=0)
+    await until(lambda: len(errors) == 2)
+    assert near.pending_calls == 0
+    await close(near, far)
+
+
 async def test_a_cancelled_call_leaves_nothing_behind() -> None:
     held = Held()
     near, far = channel_pair(serve_far=held)

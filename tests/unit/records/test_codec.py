@@ -9,9 +9,23 @@ import pytest
 from crc32c import crc32c
 
 from penstock.model.errors import BatchError, ClientClosed, CorruptBatch, InvalidBatch
-from penstock.records import COMPILED, Codec, build_batch, control_batch, decode_messages
+from penstock.records import (
+    COMPILED,
+    BatchBuilder,
+    Codec,
+    build_batch,
+    control_batch,
+    decode_messages,
+)
 from penstock.records.compression import compress
-from penstock.records.header import HEADER_BYTES, read_header, stamp_append_time, write_header
+from penstock.records.header import (
+    HEADER_BYTES,
+    check_batch,
+    read_header,
+    stamp_append_time,
+    write_header,
+)
+from tests.support import peak_bytes
 from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
 from tests.unit.records.oracles import ORACLE_IDS, ORACLES, Build, Record
 from tests.unit.records.test_builder import RECORDS
@@ -339,6 +353,30 @@ def test_many_bombs_are_one_bomb(
     monkeypatch.setattr(implementation.reading, "DECOMPRESSED_BYTES_MAX", 200_000)
     with pytest.raises(InvalidBatch, match="at offset 3 cannot be decompressed"):
         implementation.reading.decode_messages(payload, "t", 0, 0)
+
+
+def test_headers_that_nobody_asked_for_are_not_made(implementation: Implementation) -> None:
+    """Millions of them fit in a few kB of a compressed batch."""
+    builder = BatchBuilder(1 << 20, Codec.ZSTD)
+    builder.append(0, b"key", None, [("", b"")] * 50_000)
+    builder.append(0, None, b"value")
+    batch = memoryview(builder.build())
+    header = check_batch(batch)
+    reading = implementation.reading
+    assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20)) > 3_000_000
+    assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20, False)) < 1_000_000
+    assert peak_bytes(lambda: reading.decode_columns(batch, 0)) < 1_000_000
+    assert [row[4] for row in rows(reading.decode_batch(header, batch, 1 << 20, False))] == [(), ()]
+    assert reading.count_keys(header, batch, 1 << 20) == 1
+
+
+def test_headers_are_checked_though_nobody_asked_for_them(implementation: Implementation) -> None:
+    batch = memoryview(raw_batch(raw_record(b"\0\0\0\x01\x01\x02\x04a\x01")))
+    for decode in (implementation.reading.decode_batch, implementation.reading.count_keys):
+        with pytest.raises(InvalidBatch):
+            decode(check_batch(batch), batch, 1 << 20)
+    with pytest.raises(InvalidBatch):
+        implementation.reading.decode_batch(check_batch(batch), batch, 1 << 20, False)
 
 
 def test_raw_snappy_of_librdkafka(implementation: Implementation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.model.errors import BatchTooLarge
-from penstock.records import BinaryColumn, build_batch
+from penstock.records import BinaryColumn, build_batch, columns
 from tests.unit.records.implementations import Implementation
 from tests.unit.records.oracles import aiokafka_build
 from tests.unit.records.test_builder import RECORDS
@@ -68,7 +68,7 @@ def test_more_than_int32_offsets_can_hold_is_refused(
     implementation: Implementation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = bytes(build_batch([(None, bytes(100))]))
-    monkeypatch.setattr(implementation.reading, "COLUMN_BYTES_MAX", 200)
+    monkeypatch.setattr(columns, "COLUMN_BYTES_MAX", 200)
     assert implementation.reading.decode_columns(batch, 0).record_count == 1
     with pytest.raises(BatchTooLarge, match="decode fewer of them at a time"):
         implementation.reading.decode_columns(batch * 2, 0)

@@ -21,6 +21,7 @@ from penstock.records.rewrite import (
     keep_records,
     open_batch,
 )
+from tests.support import peak_bytes
 from tests.unit.records.oracles import aiokafka_read, kafka_python_read
 
 NOW_MS = 1_700_000_000_000
@@ -137,6 +138,17 @@ def test_records_that_make_no_sense_are_refused(codec: int) -> None:
     header, batch = _garbled(codec)
     with pytest.raises(InvalidBatch):
         open_batch(header, batch, BYTES_MAX)
+
+
+def test_headers_are_kept_and_not_made() -> None:
+    """Millions of them fit in a few kB of a compressed batch."""
+    builder = BatchBuilder(1 << 24, 4)
+    builder.append(0, b"key", None, [("", b"")] * 200_000)
+    batch = memoryview(builder.build())
+    header = check_batch(batch)
+    assert peak_bytes(lambda: open_batch(header, batch, 1 << 24)) < 5_000_000
+    kept = keep_records(open_batch(header, batch, 1 << 24), [0])
+    assert bytes(kept) == bytes(batch)
 
 
 def test_records_that_open_into_too_much_are_refused() -> None:

@@ -8,10 +8,23 @@ import pytest
 
 from penstock.model.errors import CorruptLog
 from penstock.model.limits import MIB
-from penstock.storage.cleaning import Pace, Source, Stopped, SwapJob, read_batches
+from penstock.records import build_batch, decode_batch
+from penstock.records.header import HEADER_BYTES, check_batch, write_header
+from penstock.storage import cleaning
+from penstock.storage.cleaning import Pace, Rules, Source, Stopped, SwapJob, read_batches
+from penstock.storage.key_map import KeyMap
 from penstock.storage.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.compacting import TIRELESS, begin, entries, finish, keyed_batch, put, seal
+from tests.unit.storage.compacting import (
+    DELETE_RETENTION_MS,
+    TIRELESS,
+    begin,
+    entries,
+    finish,
+    keyed_batch,
+    put,
+    seal,
+)
 from tests.unit.storage.harness import CONFIG, NOW_MS
 
 LARGE = LogConfig(segment_bytes=64 * MIB, segment_ms=60_000, index_interval_bytes=4096)
@@ -63,6 +76,38 @@ def test_a_missing_end_is_found(cut_bytes: int) -> None:
     # Where whole batches are missing the name still tells.
     with pytest.raises(CorruptLog):
         read(disk, source._replace(size_bytes=source.size_bytes - cut_bytes))
+
+
+RULES = Rules(
+    key_map=KeyMap(lambda: None),
+    end_offset=1 << 40,
+    now_ms=NOW_MS,
+    horizon_ms=NOW_MS + DELETE_RETENTION_MS,
+    producer_offsets=frozenset(),
+)
+
+
+def test_times_too_far_from_a_horizon_leave_a_batch_without_one() -> None:
+    """A difference that no reader accepts would end the reading of the whole log."""
+    early = b"\0" + bytes.fromhex("ffffffffffffffff7f") + b"\0\x02k\x01\0"
+    record = bytes([len(early) * 2]) + early
+    batch = bytearray(HEADER_BYTES) + record
+    write_header(batch, check_batch(memoryview(build_batch([(b"k", None)], timestamp_ms=NOW_MS))))
+    (message,) = decode_batch(check_batch(memoryview(batch)), memoryview(batch), 1 << 20)
+    assert message.timestamp_ms == NOW_MS - 2**62
+    kept = RULES.apply(check_batch(memoryview(batch)), memoryview(batch))
+    assert kept == batch
+
+
+def test_a_batch_does_not_outgrow_the_largest_that_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A horizon makes its differences of time longer. Without one, the tombstones just stay."""
+    batch = memoryview(bytearray(keyed_batch([(b"%d" % number, None) for number in range(100)])))
+    header = check_batch(batch)
+    grown = RULES.apply(header, batch)
+    assert grown is not None
+    assert len(grown) > len(batch)
+    monkeypatch.setattr(cleaning, "BATCH_BYTES_MAX", len(batch))
+    assert RULES.apply(header, batch) == batch
 
 
 def test_the_pace_rests_and_stops() -> None:

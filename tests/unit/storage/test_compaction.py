@@ -293,6 +293,25 @@ def test_segments_deleted_meanwhile_make_it_void(disk: SimulatedDisk, log: Log) 
     assert CLEANED_NAME not in disk.files()
 
 
+@pytest.mark.parametrize("missed_by", [MappingJob, CleaningJob])
+def test_segments_deleted_before_they_were_read_make_it_void(log: Log, missed_by: type) -> None:
+    """Retention is no failure of the disk."""
+    put_sealed(log, [(b"a", b"1")])
+    put_sealed(log, [(b"a", b"2")])
+    compaction = begin(log)
+    while not isinstance(job := compaction.next_job(), missed_by):
+        assert job is not None, "the job never came"
+        job.run()
+    for removal in log.delete_before(1):
+        removal.run()
+    assert job is not None
+    job.run()
+    assert isinstance(job.error, StorageFailed)
+    with pytest.raises(Stopped, match="gone"):
+        finish(compaction)
+    assert kept(log) == [(1, b"a", b"2")]
+
+
 def test_a_log_that_was_closed_meanwhile_is_left_alone(disk: SimulatedDisk, log: Log) -> None:
     put_sealed(log, [(b"a", b"1")], [(b"a", b"2")])
     files = disk.files()

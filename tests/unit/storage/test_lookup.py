@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from penstock.model.limits import MIB
-from penstock.records.builder import build_batch, control_batch
-from penstock.records.header import BatchHeader, check_batch, stamp_append_time, write_header
+from penstock.records import BatchBuilder, build_batch, control_batch
+from penstock.records.header import (
+    BatchHeader,
+    Buffer,
+    check_batch,
+    read_header,
+    stamp_append_time,
+    write_header,
+)
+from penstock.records.rewrite import empty_batch
+from penstock.storage import scan
 from penstock.storage.log import Log
 from penstock.testing.simulated_disk import SimulatedDisk
+from tests.support import peak_bytes
 from tests.unit.storage.harness import (
+    CONFIG,
     NOW_MS,
     append,
     delete_records,
@@ -75,6 +90,16 @@ def test_a_batch_that_would_open_into_too_much_is_named_by_its_first_record() ->
     assert log.offset_for_time(NOW_MS, log.written_offset) == (1, NOW_MS)
 
 
+def test_a_batch_is_opened_for_its_times_alone() -> None:
+    """A record with millions of headers fits in a few kB: they are not made, on the loop least."""
+    builder = BatchBuilder(1 << 24, 4)
+    builder.append(NOW_MS, None, None, [("", b"")] * 200_000)
+    log = open_log(SimulatedDisk().root)
+    append(log, bytes(builder.build()))
+    assert peak_bytes(lambda: log.offset_for_time(NOW_MS, 1)) < 5_000_000
+    assert peak_bytes(lambda: log.max_timestamp(1)) < 5_000_000
+
+
 def test_lying_batches_are_opened_only_so_often() -> None:
     """A batch may say a newer time than any record of it has; a search believes the ninth."""
     log = open_log(SimulatedDisk().root)
@@ -84,6 +109,27 @@ def test_lying_batches_are_opened_only_so_often() -> None:
         write_header(batch, header._replace(max_timestamp_ms=NOW_MS + 1000))
         append(log, bytes(batch))
     assert log.offset_for_time(NOW_MS + 500, log.written_offset) == (8, NOW_MS + 1000)
+
+
+def test_batches_without_records_are_no_answer() -> None:
+    """Compaction leaves such, with the time of what they held."""
+    log = open_log(SimulatedDisk().root)
+    for _ in range(12):
+        header = check_batch(memoryview(bytearray(make_batch(timestamp_ms=NOW_MS + 1000))))
+        append(log, bytes(empty_batch(header)))
+    append(log, make_batch(timestamp_ms=NOW_MS))
+    assert log.offset_for_time(NOW_MS + 500, log.written_offset) is None
+    append(log, make_batch(timestamp_ms=NOW_MS + 700))
+    assert log.offset_for_time(NOW_MS + 500, log.written_offset) == (13, NOW_MS + 700)
+
+
+def test_a_batch_of_too_many_records_is_named_by_its_first() -> None:
+    log = open_log(SimulatedDisk().root)
+    builder = BatchBuilder(1 << 20)
+    for number in range(100_001):
+        builder.append(NOW_MS + (number > 0), None, None)
+    append(log, bytes(builder.build()))
+    assert log.offset_for_time(NOW_MS + 1, log.written_offset) == (0, NOW_MS + 1)
 
 
 # --- gaps and a start of its own ---------------------------------------------------------------
@@ -150,6 +196,45 @@ def test_the_newest_may_have_been_deleted() -> None:
     delete_records(log, 2)
     assert log.max_timestamp(6) == (3, NOW_MS - 3)
     assert log.max_timestamp(3) == (2, NOW_MS - 9)
+
+
+def test_a_batch_that_begins_before_the_start_may_have_lost_its_newest() -> None:
+    log = open_log(SimulatedDisk().root)
+    builder = BatchBuilder(1 << 20)
+    for age_ms in (0, 5, 3, 4):
+        builder.append(NOW_MS - age_ms, None, None)
+    append(log, bytes(builder.build()))
+    assert log.max_timestamp(4) == (0, NOW_MS)
+    delete_records(log, 1)
+    assert log.max_timestamp(4) == (2, NOW_MS - 3)
+    append(log, make_batch(timestamp_ms=NOW_MS - 2), make_batch(timestamp_ms=NOW_MS - 9))
+    assert log.max_timestamp(4) == (2, NOW_MS - 3)
+    assert log.max_timestamp(6) == (4, NOW_MS - 2)
+    log.roll()
+    delete_records(log, 3)
+    assert log.max_timestamp(4) == (3, NOW_MS - 4)
+    assert log.max_timestamp(6) == (4, NOW_MS - 2)
+
+
+def test_what_was_deleted_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be most of a segment, and the loop waits."""
+    log = open_log(SimulatedDisk().root, replace(CONFIG, segment_bytes=1 << 30))
+    append(log, *(make_batch(timestamp_ms=NOW_MS + number) for number in range(3_000)))
+    steps = 0
+
+    def counted(buffer: Buffer, position: int = 0) -> BatchHeader:
+        nonlocal steps
+        steps += 1
+        return read_header(buffer, position)
+
+    monkeypatch.setattr(scan, "read_header", counted)
+    for start_offset in (1_000, 2_900):
+        delete_records(log, start_offset)
+        assert log.offset_for_time(0, 3_000) == (start_offset, NOW_MS + start_offset)
+        assert log.offset_for_time(NOW_MS + 2_950, 3_000) == (2_950, NOW_MS + 2_950)
+        assert log.max_timestamp(3_000) == (2_999, NOW_MS + 2_999)
+        assert log.max_timestamp(2_960) == (2_959, NOW_MS + 2_959)
+    assert steps < 150
 
 
 def test_no_record_has_a_time() -> None:

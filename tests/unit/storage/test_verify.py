@@ -102,6 +102,19 @@ def test_gaps_of_a_compacted_log_are_counted() -> None:
     assert [(finding.first_offset, finding.last_offset) for finding in logs] == [(0, 11), (12, 17)]
 
 
+def test_what_a_compaction_left_over_is_told_from_damage() -> None:
+    """A crash may come between the name of the new segment and the removal of the old ones."""
+    disk = with_gaps()
+    old = sealed_stem(6, 12)
+    disk.root.open(old + LOG_SUFFIX, create=True).append([make_batch()])
+    disk.root.open(old + ".index", create=True)
+    (problem,) = problems(disk).items()
+    assert problem[0] == old + LOG_SUFFIX
+    assert "left over by a compaction" in problem[1]
+    open_log(disk.root)
+    assert problems(disk) == {}
+
+
 def test_gaps_without_the_mark_are_damage() -> None:
     disk = with_gaps()
     disk.root.remove(COMPACTION_JOURNAL)

@@ -92,11 +92,13 @@ class KafkaDispatcher:
             logger.exception("The handler of Kafka's %s failed", call.api.name)
             _refuse(call, InternalError())
         else:
+            if result is None:
+                return  # it answers by itself
             if asyncio.iscoroutine(result):
                 task = self._context.loop.create_task(self._answer(call, result))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            elif result is not None:
+            else:
                 call.answer(result)
 
     async def finish(self, timeout_s: float) -> None:

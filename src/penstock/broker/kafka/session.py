@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from penstock.broker.kafka.call import Call, Parts
 from penstock.model.errors import PenstockError, ProtocolError, StorageError, UnsupportedVersion
@@ -69,6 +69,7 @@ class KafkaSession:
         self._active_at = self._loop.time()
         # Requests that have no answer yet, and answers that wait for one before them.
         self._calls: deque[Call] = deque()
+        # The next request, of whichever kind, waits until these are answered.
         self._is_held = False
         self._is_draining = False
         self._on_close: dict[object, Callable[[], None]] = {}
@@ -103,17 +104,40 @@ class KafkaSession:
     # --- what the connection delivers ----------------------------------------------------------
 
     def measure(self, view: memoryview, start: int, end: int) -> int:
-        frame_bytes = frames.measure(
-            view, start, end, self._frame_bytes_max, KAFKA_REQUEST_BYTES_MAX
-        )
-        if frame_bytes and self._calls and _API_KEY.unpack_from(view, start)[0] != PRODUCE.key:
-            # It is to see what the produce requests before it did: it stays here until then.
-            self._hold()
+        try:
+            frame_bytes = frames.measure(
+                view, start, end, self._frame_bytes_max, KAFKA_REQUEST_BYTES_MAX
+            )
+        except ProtocolError as error:
+            self.on_protocol_error(error)
+            return 0
+        if (
+            frame_bytes
+            and self._calls
+            and (self._is_held or _API_KEY.unpack_from(view, start)[0] != PRODUCE.key)
+        ):
+            # It is to see what those before it did: it stays where it is until then. Only now is
+            # the connection not read any more, so that the end of a client that waits is seen.
+            self._is_held = True
+            self.connection.pause_reading(Pause.CALLS_IN_FLIGHT)
             return 0
         return frame_bytes
 
     def on_frame(self, frame: memoryview) -> None:
         self._active_at = self._loop.time()
+        try:
+            call = self._read(frame)
+        except ProtocolError as error:
+            # Not raised on: its traceback would keep the frame, which may be large.
+            self.on_protocol_error(error)
+            return
+        calls = self._calls
+        calls.append(call)
+        self._dispatch(call)
+        if calls and (call.api is not PRODUCE or len(calls) >= KAFKA_PRODUCES_IN_FLIGHT_MAX):
+            self._is_held = True
+
+    def _read(self, frame: memoryview) -> Call:
         key, version, correlation_id, client_id, position = read_head(frame)
         api = APIS.get(key)
         if api is None or not api.has(version):
@@ -122,27 +146,24 @@ class KafkaSession:
                     f"There is no version {version} of Kafka's API {key} here."
                 )
             # KIP-511: answered so that the client learns which versions it may use.
-            call = Call(self, api, 0, correlation_id, client_id, None)
-        else:
-            position = body_position(api, version, frame, position)
-            request = read_message(api.request, version, api.is_flexible(version), frame, position)
-            call = Call(self, api, version, correlation_id, client_id, request)
-        calls = self._calls
-        calls.append(call)
-        self._dispatch(call)
-        if calls and (api is not PRODUCE or len(calls) >= KAFKA_PRODUCES_IN_FLIGHT_MAX):
-            self._hold()
-
-    def _hold(self) -> None:
-        self._is_held = True
-        self.connection.pause_reading(Pause.CALLS_IN_FLIGHT)
+            return Call(self, api, 0, correlation_id, client_id, None)
+        is_flexible = api.is_flexible(version)
+        position = body_position(api, version, frame, position)
+        # Kafka does not look at what may follow, and librdkafka 2.16 relies on that: its request
+        # for the metadata of all topics is three bytes too long.
+        request = read_message(
+            api.request, version, is_flexible, frame, position, may_have_more=True
+        )
+        return Call(self, api, version, correlation_id, client_id, request)
 
     def on_read_end(self) -> None:
         self._on_read_end()
 
     def on_protocol_error(self, error: ProtocolError) -> None:
-        # Kafka's protocol has no way to say so: the end of the connection is the answer.
+        """Kafka's protocol has no way to say so: the end of the connection is the answer, after
+        those to the requests before."""
         logger.info("%s is disconnected: %s", self.connection.peer, error)
+        self.drain()
 
     def on_closed(self, error: PenstockError | None) -> None:
         del error
@@ -196,6 +217,9 @@ class KafkaSession:
                 self.connection.close(linger=True)
 
     def _send(self, parts: Parts) -> None:
+        if len(parts) == 1:
+            self.connection.send(bytes(cast(bytearray, parts[0])))
+            return
         head = b""
         try:
             for part in parts:

@@ -37,6 +37,7 @@ from penstock.model.errors import (
     RebalanceInProgress,
     UnknownMember,
 )
+from penstock.model.limits import MEMBER_NAME_LENGTH_MAX
 
 
 class ClassicGroup:
@@ -178,8 +179,9 @@ class ClassicGroup:
 
     @property
     def member_bytes(self) -> int:
-        """What the members have said of themselves."""
-        return self._group.members.record_bytes
+        """What the members have said of themselves, and the ids of those who are yet to join."""
+        group = self._group
+        return group.members.record_bytes + len(group.pending) * MEMBER_NAME_LENGTH_MAX
 
     def has_member(self, member_id: str) -> bool:
         return member_id in self._group.members

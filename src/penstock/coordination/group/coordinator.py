@@ -48,8 +48,8 @@ from penstock.model.errors import (
 )
 from penstock.model.limits import GROUP_OFFSETS_MAX
 
-CLASSIC: Final = "Classic"
-CONSUMER: Final = "Consumer"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 # How often offsets that nobody needs are looked for, as Kafka's offsets.retention.check.interval.
 _SWEEP_INTERVAL_MS: Final = 10 * 60 * 1000
@@ -92,7 +92,8 @@ class Coordinator:
         self._topic_id_of = topic_id_of
         self.table = GroupTable(config)
         # When the next sweep begins, when the last one did, and the groups it has yet to look at.
-        self._sweep_ms = 0
+        # None: an interval from now. A clock that is wrong at a start is set right meanwhile.
+        self._sweep_ms: int | None = None
         self._swept_ms = 0
         self._unswept: list[str] = []
 
@@ -102,25 +103,22 @@ class Coordinator:
         if request.member_id and self._get(name) is None:
             raise UnknownMember
         self.table.check_room(name, request.member_id)
-        group, effects = self._group_for_join(name)
-        assert isinstance(group.machine, ClassicGroup)
-        effects.extend(group.machine.join(ticket, request, now_ms))
-        self.table.acted(group, effects)
-        return effects
+        group, machine = self._group_for_join(name)
+        return self._let_in(group, machine, machine.join(ticket, request, now_ms))
 
     def sync(self, ticket: Ticket, name: str, request: SyncRequest, now_ms: int) -> Effects:
         group, machine = self._classic_members(name)
-        return self._acted(group, machine.sync(ticket, request, now_ms))
+        return self.table.acted(group, machine.sync(ticket, request, now_ms))
 
     def heartbeat(
         self, ticket: Ticket, name: str, request: HeartbeatRequest, now_ms: int
     ) -> Effects:
         group, machine = self._classic_members(name)
-        return self._acted(group, machine.heartbeat(ticket, request, now_ms))
+        return self.table.acted(group, machine.heartbeat(ticket, request, now_ms))
 
     def leave(self, ticket: Ticket, name: str, request: LeaveRequest, now_ms: int) -> Effects:
         group, machine = self._classic_members(name)
-        return self._acted(group, machine.leave(ticket, request, now_ms))
+        return self.table.acted(group, machine.leave(ticket, request, now_ms))
 
     # --- members of consumer groups ------------------------------------------------------------
 
@@ -132,11 +130,8 @@ class Coordinator:
             # lets it join again.
             raise UnknownMember
         self.table.check_room(name, request.member_id)
-        group, effects = self._group_for_heartbeat(name)
-        assert isinstance(group.machine, ConsumerGroup)
-        effects.extend(group.machine.heartbeat(ticket, request, topics, now_ms))
-        self.table.acted(group, effects)
-        return effects
+        group, machine = self._group_for_heartbeat(name)
+        return self._let_in(group, machine, machine.heartbeat(ticket, request, topics, now_ms))
 
     def on_topics_changed(self) -> None:
         """Topics have come, gone or grown."""
@@ -252,23 +247,26 @@ class Coordinator:
     @property
     def deadline_ms(self) -> int:
         """When to call `expire` next."""
-        sweep_ms = 0 if self._unswept else self._sweep_ms
+        sweep_ms = 0 if self._unswept or self._sweep_ms is None else self._sweep_ms
         wake_ms = self.table.wake_ms
         return sweep_ms if wake_ms is None else min(sweep_ms, wake_ms)
 
-    def expire(self, now_ms: int) -> Effects:
-        """Do what time asks for."""
+    def expire(self, now_ms: int, wall_ms: int) -> Effects:
+        """Do what time asks for. How long offsets are kept is measured by the wall clock, as it is
+        set now: they were committed by it, perhaps before a restart."""
         effects = Effects()
         for group in self.table.due(now_ms):
             assert group.machine is not None
             expired = group.machine.expire(now_ms)
             self.table.acted(group, expired)
             effects.extend(expired)
-        self._sweep(now_ms, effects)
+        self._sweep(now_ms, wall_ms, effects)
         return effects
 
-    def _sweep(self, now_ms: int, effects: Effects) -> None:
+    def _sweep(self, now_ms: int, wall_ms: int, effects: Effects) -> None:
         """Let go of offsets that have been kept for long enough, and of groups without any."""
+        if self._sweep_ms is None:
+            self._swept_ms, self._sweep_ms = now_ms, now_ms + _SWEEP_INTERVAL_MS
         if not self._unswept:
             if now_ms < self._sweep_ms:
                 return
@@ -280,11 +278,11 @@ class Coordinator:
             group = self.table.get(self._unswept.pop())
             if group is not None:
                 looked_at += 1 + len(group.offsets)
-                self._retire(group, now_ms, effects)
+                self._retire(group, wall_ms, effects)
 
-    def _retire(self, group: Group, now_ms: int, effects: Effects) -> None:
+    def _retire(self, group: Group, wall_ms: int, effects: Effects) -> None:
         retention_ms = self._config.offsets_retention_ms
-        expired = group.offsets.expired(group.usage(), retention_ms, now_ms)
+        expired = group.offsets.expired(group.usage(), retention_ms, wall_ms)
         gone = [
             committed
             for committed in group.offsets
@@ -298,10 +296,6 @@ class Coordinator:
             effects.records.extend(self.table.remove(group))
 
     # --- helpers -------------------------------------------------------------------------------
-
-    def _acted(self, group: Group, effects: Effects) -> Effects:
-        self.table.acted(group, effects)
-        return effects
 
     def _get(self, name: str) -> Group | None:
         check_group_name(name)
@@ -320,35 +314,41 @@ class Coordinator:
             raise UnknownMember
         return group, group.machine
 
-    def _group_for_join(self, name: str) -> tuple[Group, Effects]:
-        """The group as a classic one, made or converted if nobody is in it."""
-        group, effects = self.table.get_or_create(name), Effects()
-        if isinstance(group.machine, ConsumerGroup):
-            if not group.is_empty:
-                raise InconsistentProtocol(
-                    f"Group {name!r} has members that use the next generation protocol: let this "
-                    "consumer use it too (group.protocol=consumer), or stop them first."
-                )
-            group.machine = None
-        if group.machine is None:
-            effects.records.extend(self.table.forget_members(group))
-            group.machine = ClassicGroup(name, self._config.classic)
-        return group, effects
-
-    def _group_for_heartbeat(self, name: str) -> tuple[Group, Effects]:
-        """The group as one of the next generation, made or converted if nobody is in it."""
-        group, effects = self.table.get_or_create(name), Effects()
+    def _group_for_join(self, name: str) -> tuple[Group, ClassicGroup]:
+        """The group, and its machine or the one it gets if this member is let in."""
+        group = self.table.get_or_create(name)
         if isinstance(group.machine, ClassicGroup):
-            if not group.is_empty:
-                raise UnknownGroup(
-                    f"Group {name!r} has members that use the classic protocol: let this consumer "
-                    "use it too (group.protocol=classic), or stop them first."
-                )
-            group.machine = None
-        if group.machine is None:
+            return group, group.machine
+        if not group.is_empty:
+            raise InconsistentProtocol(
+                f"Group {name!r} has members that use the next generation protocol: let this "
+                "consumer use it too (group.protocol=consumer), or stop them first."
+            )
+        return group, ClassicGroup(name, self._config.classic)
+
+    def _group_for_heartbeat(self, name: str) -> tuple[Group, ConsumerGroup]:
+        """The group, and its machine or the one it gets if this member is let in."""
+        group = self.table.get_or_create(name)
+        if isinstance(group.machine, ConsumerGroup):
+            return group, group.machine
+        if not group.is_empty:
+            raise UnknownGroup(
+                f"Group {name!r} has members that use the classic protocol: let this consumer "
+                "use it too (group.protocol=classic), or stop them first."
+            )
+        return group, ConsumerGroup(name, self._config.consumer)
+
+    def _let_in(
+        self, group: Group, machine: ClassicGroup | ConsumerGroup, acted: Effects
+    ) -> Effects:
+        """A group gets its kind with the first member that is let in: one that is refused changes
+        nothing."""
+        effects = Effects()
+        if machine is not group.machine and machine.deadline_ms is not None:
             effects.records.extend(self.table.forget_members(group))
-            group.machine = ConsumerGroup(name, self._config.consumer)
-        return group, effects
+            group.machine = machine
+        effects.extend(acted)
+        return self.table.acted(group, effects)
 
     def _check_room(self, group: Group | None, offsets: Sequence[CommittedOffset]) -> None:
         """Only what a group has not committed before takes room."""
@@ -359,7 +359,9 @@ class Coordinator:
         places = {(committed.topic, committed.partition) for committed in offsets}
         if count + sum(place not in known for place in places) > GROUP_OFFSETS_MAX:
             # Some may be of topics that are gone by now.
-            self._sweep_ms = min(self._sweep_ms, self._swept_ms + _SWEEP_INTERVAL_MS_MIN)
+            if self._sweep_ms is not None:
+                soon_ms = self._swept_ms + _SWEEP_INTERVAL_MS_MIN
+                self._sweep_ms = min(self._sweep_ms, soon_ms)
             raise Busy(f"The broker keeps {GROUP_OFFSETS_MAX} offsets of groups and no more.")
 
 

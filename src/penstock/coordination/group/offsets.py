@@ -81,7 +81,7 @@ class GroupOffsets:
 
     def expired(self, usage: Usage, retention_ms: int, now_ms: int) -> list[CommittedOffset]:
         """Those that have been kept for long enough. While nobody is in the group, the time runs
-        from when the last member left, or from the commit if there never was one."""
+        from when the last member left, or from a commit that came after it, as an operator's."""
         if usage.subscribed is None:
             return []
         return [
@@ -95,9 +95,10 @@ class GroupOffsets:
 def _expires_ms(committed: CommittedOffset, usage: Usage, retention_ms: int) -> int:
     if committed.expires_ms is not None:
         return committed.expires_ms
+    since_ms = committed.committed_ms
     if usage.empty_since_ms is not None:
-        return usage.empty_since_ms + retention_ms
-    return committed.committed_ms + retention_ms
+        since_ms = max(since_ms, usage.empty_since_ms)
+    return since_ms + retention_ms
 
 
 def check_group_name(group: str) -> None:

@@ -163,7 +163,7 @@ class GroupTable:
 
     # --- what changes a group ------------------------------------------------------------------
 
-    def acted(self, group: Group, effects: Effects) -> None:
+    def acted(self, group: Group, effects: Effects) -> Effects:
         """The group's machine has done something: remember what it wrote and when to wake it."""
         for record in effects.records:
             group.note(record)
@@ -174,6 +174,7 @@ class GroupTable:
             self.drop_if_nothing(group)
         elif group.wake_ms is None or deadline_ms < group.wake_ms:
             self._wake_at(group, deadline_ms)
+        return effects
 
     def put_offset(self, group: Group, committed: CommittedOffset) -> Record:
         self.offset_count += group.offsets.put(committed)

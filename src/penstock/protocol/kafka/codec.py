@@ -74,14 +74,21 @@ class Outgoing:
 
 
 def read_message(
-    kind: type[Message], version: int, is_flexible: bool, view: memoryview, position: int = 0
+    kind: type[Message],
+    version: int,
+    is_flexible: bool,
+    view: memoryview,
+    position: int = 0,
+    *,
+    may_have_more: bool = False,
 ) -> Message:
-    """The message that fills the view from the position to its end."""
+    """The message that fills the view from the position to its end, or (where there may be more)
+    at least begins there."""
     try:
         message, end = reader_of(kind, version, is_flexible)(view, position, [ELEMENTS_MAX])
     except (error, IndexError, UnicodeDecodeError) as wrong:
         raise MalformedFrame(f"{kind.__name__} v{version} ends early or is no text.") from wrong
-    if end != len(view):
+    if end != len(view) and not may_have_more:
         raise MalformedFrame(
             f"{kind.__name__} v{version} has {len(view) - end} bytes more than it says."
         )

@@ -44,6 +44,7 @@ class ErrorCode(IntEnum):
     INVALID_REPLICA_ASSIGNMENT = 39
     INVALID_CONFIG = 40
     INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
@@ -82,6 +83,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
     errors.InvalidPlacement: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     errors.InvalidReplication: ErrorCode.INVALID_REPLICATION_FACTOR,
+    errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
     errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.BatchError: ErrorCode.INVALID_RECORD,
@@ -110,6 +112,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     errors.GroupSubscribed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -117,7 +117,7 @@ class Shell:
         return self.does(self.groups.commit("commit", request, self.now_ms))
 
     def expire(self) -> dict[object, object]:
-        return self.does(self.groups.expire(self.now_ms))
+        return self.does(self.groups.expire(self.now_ms, self.now_ms))
 
     def offset(self, group: str, topic: str = "orders") -> int | None:
         committed = self.groups.fetch(group).get(topic, 0)

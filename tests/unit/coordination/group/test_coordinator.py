@@ -20,6 +20,7 @@ from penstock.model.errors import (
     IllegalGeneration,
     InconsistentProtocol,
     InvalidGroup,
+    PenstockError,
     StaleMemberEpoch,
     UnknownGroup,
     UnknownMember,
@@ -92,7 +93,12 @@ def test_members_of_all_groups_together_have_a_bound(monkeypatch: pytest.MonkeyP
     leave(shell, "g")
     shell.groups.delete("t", ["g"])
     assert shell.groups.table.size_bytes == 0
-    shell.join("h")
+    shell.join("h", requires_known_member_id=True)
+    with pytest.raises(Busy):
+        shell.join("h", requires_known_member_id=True, new_member_id="another")
+    shell.now_ms += 10_000
+    shell.expire()
+    assert shell.groups.table.size_bytes == 0, "an id that was given and never used"
 
 
 def test_a_join_that_is_refused_leaves_no_group() -> None:
@@ -129,6 +135,29 @@ def test_an_empty_group_changes_its_kind_and_keeps_its_offsets() -> None:
     assert last.offset("g") == 7
     with pytest.raises(UnknownGroup, match="not a consumer group"):
         last.groups.describe_consumer("g")
+
+
+@pytest.mark.parametrize("kind", ["simple", "classic", "consumer"])
+def test_who_is_refused_does_not_change_the_kind_of_a_group(kind: str) -> None:
+    """Its offsets would be kept for another time, and its generations begin again."""
+    shell = Shell()
+    if kind == "classic":
+        shell.stable("g")
+        leave(shell, "g")
+    elif kind == "consumer":
+        shell.consumer_joined("g")
+        shell.consumer("g", -1)
+    shell.commit("g", 7)
+    written, before = len(shell.log), shell.groups.list()
+    for answer in (
+        shell.consumer("g", 5),
+        shell.consumer("g", -1),
+        shell.consumer("g", assignor="none"),
+        shell.join("g", session_timeout_ms=1)["join"],
+    ):
+        assert isinstance(answer, PenstockError), answer
+    assert shell.groups.list() == before
+    assert len(shell.log) == written
 
 
 def test_time_removes_members_of_every_group() -> None:
@@ -247,11 +276,25 @@ def test_offsets_and_groups_go_when_nobody_needs_them() -> None:
     assert shell.groups.table.offset_count == 0
 
 
+def test_a_clock_that_was_wrong_at_the_start_costs_no_offsets() -> None:
+    """R-DEL-10: a machine whose clock is set after the broker has started, by NTP."""
+    shell = Shell()
+    shell.commit("g", 7)
+    again = shell.restarted()
+    ahead_ms = 10 * RETENTION_MS
+    again.does(again.groups.expire(again.now_ms + ahead_ms, again.now_ms + ahead_ms))
+    # By now the wall clock is right, and the sessions' is as it was.
+    again.does(again.groups.expire(again.now_ms + 2 * ahead_ms, again.now_ms + ahead_ms // 100))
+    assert again.offset("g") == 7
+    assert again.restarted().offset("g") == 7
+
+
 def test_offsets_of_a_topic_that_is_gone_are_forgotten() -> None:
     shell = Shell()
     shell.commit("g", 1, "orders")
     shell.commit("g", 2, "events")
     shell.topic_ids["orders"] = "made again"
+    shell.expire()
     shell.now_ms = shell.groups.deadline_ms
     shell.expire()
     again = shell.restarted()
@@ -287,9 +330,9 @@ def test_groups_are_listed_by_state_and_kind() -> None:
         (group.name, group.kind, group.state, group.protocol_type) for group in shell.groups.list()
     ]
     assert listed == [
-        ("classic", "Classic", "Stable", "consumer"),
-        ("consumer", "Consumer", "Stable", "consumer"),
-        ("simple", "Classic", "Empty", ""),
+        ("classic", "classic", "Stable", "consumer"),
+        ("consumer", "consumer", "Stable", "consumer"),
+        ("simple", "classic", "Empty", ""),
     ]
     assert [group.name for group in shell.groups.list(["empty", "Dead"])] == ["simple"]
     assert [group.name for group in shell.groups.list((), ["CONSUMER"])] == ["consumer"]

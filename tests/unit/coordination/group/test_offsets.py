@@ -49,11 +49,19 @@ def test_the_last_commit_counts() -> None:
     [
         (usage(set()), 100 + DAY_MS),
         (usage(set(), empty_since_ms=5_000), 5_000 + DAY_MS),
+        (usage(set(), empty_since_ms=50), 100 + DAY_MS),
         (usage({"events"}), 100 + DAY_MS),
         (usage({"orders"}), None),
         (usage(None), None),
     ],
-    ids=["never had members", "empty", "reads something else", "reads it", "does not say"],
+    ids=[
+        "never had members",
+        "empty",
+        "committed since",
+        "reads something else",
+        "reads it",
+        "does not say",
+    ],
 )
 def test_offsets_are_kept_for_a_while(members: Usage, expires_ms: int | None) -> None:
     """From the commit, or from when the last member left; never while a member reads the topic."""

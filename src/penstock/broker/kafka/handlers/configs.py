@@ -16,12 +16,14 @@ from penstock.broker.kafka.topic_settings import (
     Changes,
     DescribedSetting,
     Operation,
+    OperationKind,
     change,
     describe,
     describe_broker,
     replace_all,
 )
-from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.errors import InvalidRequest, PenstockError, UnsupportedVersion
+from penstock.model.ids import check_topic_name
 from penstock.model.topic_config import with_settings
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages import alter_configs as replacing
@@ -49,6 +51,10 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+
+
+# Topics, brokers, brokers' loggers, client metrics, groups: of the last three there are none.
+_KAFKA_RESOURCE_TYPES: Final = (2, 4, 8, 16, 32)
 
 
 class _Resource(Protocol):
@@ -89,7 +95,7 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
 
 def _settings(context: Context, resource: DescribeConfigsResource) -> Iterable[DescribedSetting]:
     if resource.resource_type == ResourceType.TOPIC:
-        topic = context.topics.find(resource.resource_name)
+        topic = context.topics.find(check_topic_name(resource.resource_name))
         settings = describe(topic, context.config.topic_defaults)
     elif resource.resource_type == ResourceType.BROKER:
         # No name means what holds for every broker of the cluster: nothing is set there.
@@ -137,8 +143,11 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
     responses = []
     for resource in request.resources:
         given = {setting.name: setting.value for setting in resource.configs}
+        unset = [setting.name for setting in resource.configs if setting.value is None]
         make_changes = partial(replace_all, given=given)
-        code, message = await _alter(context, resource, twice, make_changes, request.validate_only)
+        code, message = await _alter(
+            context, resource, twice, unset, make_changes, request.validate_only
+        )
         responses.append(
             replacing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -160,7 +169,14 @@ async def incremental_alter_configs(
             defaults=context.config.topic_defaults,
             operations=_operations(resource.configs),
         )
-        code, message = await _alter(context, resource, twice, make_changes, request.validate_only)
+        unset = [
+            setting.name
+            for setting in resource.configs
+            if setting.value is None and setting.config_operation != OperationKind.DELETE
+        ]
+        code, message = await _alter(
+            context, resource, twice, unset, make_changes, request.validate_only
+        )
         responses.append(
             changing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -180,6 +196,7 @@ async def _alter(
     context: Context,
     resource: _Resource,
     twice: set[str],
+    unset: Sequence[str],
     make_changes: Callable[[Mapping[str, str]], Changes],
     validate_only: bool,
 ) -> tuple[int, str | None]:
@@ -194,6 +211,8 @@ async def _alter(
             raise _no_such_resource(resource)
         name = resource.resource_name
         check_public(name)
+        if unset:
+            raise InvalidRequest(f"{unset[0]} has no value: give it one, or delete it.")
         changes = make_changes(context.topics.find(name).settings)
         if validate_only:
             with_settings(context.config.topic_defaults, changes.settings)
@@ -217,6 +236,9 @@ def list_config_resources(context: Context, call: Call) -> ListConfigResourcesRe
     if call.version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types or ResourceType)
+    unknown = wanted.difference(_KAFKA_RESOURCE_TYPES)
+    if unknown:
+        raise UnsupportedVersion(f"There are no resources of type {min(unknown)}.")
     image = context.registry.image
     resources = []
     if ResourceType.TOPIC in wanted:

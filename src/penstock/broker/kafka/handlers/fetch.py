@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from penstock.broker.context import Context
 from penstock.broker.fetch_sessions import Interest, Opened
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.lookup import find_partition
+from penstock.broker.kafka.lookup import NO_EPOCH, find_partition
 from penstock.broker.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, MIB
@@ -167,6 +167,7 @@ class _Fetch:
             except PenstockError as error:
                 data.error_code = code_of(error)
                 data.high_watermark = -1
+                data.aborted_transactions = None
                 has_error = True
             if length:
                 total_bytes += length
@@ -182,9 +183,9 @@ class _Fetch:
         return _Found(parts, total_bytes, has_error)
 
     def _find(self, interest: Interest) -> Partition:
-        return find_partition(
-            self._context, interest.topic, interest.partition, interest.leader_epoch
-        )
+        # Any negative epoch says none here, and only here.
+        leader_epoch = max(interest.leader_epoch, NO_EPOCH)
+        return find_partition(self._context, interest.topic, interest.partition, leader_epoch)
 
 
 class _Watch:

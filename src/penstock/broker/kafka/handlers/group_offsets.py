@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.broker.context import Context
@@ -146,7 +147,7 @@ def _committed(
 def offset_fetch(context: Context, call: Call) -> None:
     request: OffsetFetchRequest = call.request
     version = call.version
-    wanted = request.groups if version >= _FETCH_GROUPS_SINCE else [_only_group(request)]
+    wanted = _wanted(request.groups) if version >= _FETCH_GROUPS_SINCE else [_only_group(request)]
     check_count("groups", len(wanted))
     check_count(
         "partitions",
@@ -170,6 +171,17 @@ def offset_fetch(context: Context, call: Call) -> None:
 
     # Answered behind everything that was committed before, so nothing that is found is unstable.
     context.groups.ask(answer, fetch)
+
+
+def _wanted(groups: Sequence[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Who asks for all offsets of a group is told them once, or a short request would make an
+    answer of gigabytes."""
+    places = enumerate(groups)
+    return list(
+        {
+            (one.group_id, place if one.topics is not None else -1): one for place, one in places
+        }.values()
+    )
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

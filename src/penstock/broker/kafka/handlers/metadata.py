@@ -40,13 +40,18 @@ def metadata(
     if call.version < _TOPIC_IDS_SINCE and any(map(_has_id, wanted)):
         return _refused(wanted)
     image = context.registry.image
-    missing = [topic.name for topic in wanted if topic.name and topic.name not in image.topics]
+    missing = [
+        topic.name
+        for topic in wanted
+        if topic.name and not _has_id(topic) and topic.name not in image.topics
+    ]
     if missing and request.allow_auto_topic_creation and context.config.auto_create_topics:
         return _create(context, missing, wanted)
     return _response(context, wanted)
 
 
 def _has_id(topic: MetadataRequestTopic) -> bool:
+    """It goes by its id, even where there is a name as well."""
     return topic.name is None or topic.topic_id != ZERO_UUID
 
 
@@ -104,15 +109,16 @@ def _find(
     failures: dict[str, PenstockError],
 ) -> MetadataResponseTopic:
     try:
-        if wanted.name is None:
+        if _has_id(wanted):
             return described(image.topic_by_id(wanted.topic_id))
+        assert wanted.name is not None
         check_topic_name(wanted.name)
         return described(context.topics.find(wanted.name))
     except PenstockError as error:
         return MetadataResponseTopic(
             error_code=code_of(failures.get(wanted.name or "", error)),
-            name=wanted.name,
-            topic_id=wanted.topic_id if wanted.name is None else ZERO_UUID,
+            name=None if _has_id(wanted) else wanted.name,
+            topic_id=wanted.topic_id,
         )
 
 

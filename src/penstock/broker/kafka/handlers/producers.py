@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_once, find_partition, repeated
-from penstock.model.errors import PenstockError, TransactionsRefused
+from penstock.model.errors import InvalidRequest, PenstockError, TransactionsRefused
 from penstock.model.ids import TopicPartition
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages.describe_producers import (
@@ -24,6 +24,8 @@ from penstock.protocol.kafka.messages.init_producer_id import (
 async def init_producer_id(context: Context, call: Call) -> InitProducerIdResponse:
     """An idempotent producer that lost its way gets a new number too, not a higher epoch."""
     request: InitProducerIdRequest = call.request
+    if request.transactional_id == "":
+        raise InvalidRequest("The transactional id is empty: leave it out, or give one.")
     if request.transactional_id is not None:
         raise TransactionsRefused()
     return InitProducerIdResponse(producer_id=await context.producer_ids.take(), producer_epoch=0)

@@ -8,7 +8,7 @@ from typing import Final
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_public, find_partition
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, PolicyViolation
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsPartition,
@@ -64,8 +64,13 @@ def _begin(context: Context, topic: str, wanted: DeleteRecordsPartition) -> _Del
     deletion = _Deletion(wanted.partition_index)
     try:
         check_public(topic)
-        replica = find_partition(context, topic, wanted.partition_index).replica
-        deletion.replica = replica
+        partition = find_partition(context, topic, wanted.partition_index)
+        if not partition.config.has_retention:
+            raise PolicyViolation(
+                f"{topic!r} is compacted and never deletes by age or size: nor by offset. Let its "
+                "cleanup.policy include delete."
+            )
+        replica = deletion.replica = partition.replica
         offset = replica.high_watermark if wanted.offset == _ALL else wanted.offset
         replica.delete_before(offset, deletion.done)
     except PenstockError as error:

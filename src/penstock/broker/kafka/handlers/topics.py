@@ -18,7 +18,7 @@ from penstock.model.errors import (
     PenstockError,
 )
 from penstock.model.ids import is_internal
-from penstock.protocol.kafka.errors import code_of
+from penstock.protocol.kafka.errors import ErrorCode, code_of
 from penstock.protocol.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -208,6 +208,13 @@ def describe_topic_partitions(context: Context, call: Call) -> DescribeTopicPart
     all_names = [topic.name for topic in image.topics.values() if not topic.deleting]
     names = sorted(named or all_names)
     first = request.cursor or Cursor("", 0)
+    if first.partition_index < 0 or (named and request.cursor and first.topic_name not in named):
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name)
+                for name in names
+            ]
+        )
     left = min(max(request.response_partition_limit, 1), _PAGE_PARTITIONS_MAX)
     response = DescribeTopicPartitionsResponse(topics=[])
     topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -224,8 +231,8 @@ def describe_topic_partitions(context: Context, call: Call) -> DescribeTopicPart
         except PenstockError as error:
             topics.append(DescribeTopicPartitionsResponseTopic(code_of(error), name))
             continue
-        end = min(len(topic.partitions), max(start, 0) + left)
-        topics.append(_described(topic, range(max(start, 0), end)))
+        end = min(len(topic.partitions), start + left)
+        topics.append(_described(topic, range(start, end)))
         left -= len(topics[-1].partitions)
         if end < len(topic.partitions):
             response.next_cursor = Cursor(name, end)

@@ -125,7 +125,7 @@ async def test_what_cannot_be_described() -> None:
         await create(client)
         for name, kind, code in (
             ("nothing", TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            ("", TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ("", TOPIC, ErrorCode.INVALID_TOPIC_EXCEPTION),
             ("orders", 0, ErrorCode.INVALID_REQUEST),
             ("orders", CLIENT_METRICS, ErrorCode.INVALID_REQUEST),
             ("orders", -1, ErrorCode.INVALID_REQUEST),
@@ -202,7 +202,7 @@ async def test_a_check_changes_nothing() -> None:
         ("__offsets", TOPIC, "retention.ms", "1", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("orders", TOPIC, "retention.ns", "1", ErrorCode.INVALID_CONFIG),
         ("orders", TOPIC, "retention.ms", "soon", ErrorCode.INVALID_CONFIG),
-        ("orders", TOPIC, "retention.ms", None, ErrorCode.INVALID_CONFIG),
+        ("orders", TOPIC, "retention.ms", None, ErrorCode.INVALID_REQUEST),
         ("1", BROKER, "num.partitions", "1", ErrorCode.INVALID_REQUEST),
         ("", BROKER, "num.partitions", "1", ErrorCode.INVALID_REQUEST),
         ("orders", 3, "retention.ms", "1", ErrorCode.INVALID_REQUEST),
@@ -251,3 +251,6 @@ async def test_what_has_settings() -> None:
                 for one in response.config_resources
                 if not one.resource_name.startswith("__")
             }
+        unknown = ListConfigResourcesRequest([TOPIC, 99])
+        response = await client.call(apis.LIST_CONFIG_RESOURCES, 1, unknown)
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION

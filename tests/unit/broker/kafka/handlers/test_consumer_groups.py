@@ -78,6 +78,7 @@ async def test_a_member_says_what_it_owns() -> None:
         ({"member_epoch": 0, "member_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"member_epoch": 0, "server_assignor": "best"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"member_epoch": 0, "group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"member_epoch": 0, "subscribed_topic_regex": "a("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ({"member_epoch": 5}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
@@ -114,7 +115,7 @@ async def test_members_go_on_after_a_crash_of_the_broker() -> None:
 async def test_groups_are_described(version: int) -> None:
     async with set_up() as (client, topic_id):
         joined = await beat(client, 0, instance_id="instance", rack_id="rack")
-        request = ConsumerGroupDescribeRequest(["g", "nobody"])
+        request = ConsumerGroupDescribeRequest(["g", "nobody", "g"])
         response = await client.call(apis.CONSUMER_GROUP_DESCRIBE, version, request)
         group, nobody = response.groups
         assert nobody.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -141,7 +142,7 @@ async def test_it_is_listed_as_what_it_is() -> None:
         response = await client.call(apis.LIST_GROUPS, 5, ListGroupsRequest())
         [listed] = response.groups
         assert (listed.group_id, listed.protocol_type) == ("g", "consumer")
-        assert (listed.group_state, listed.group_type) == ("Stable", "Consumer")
+        assert (listed.group_state, listed.group_type) == ("Stable", "consumer")
         described = await client.call(apis.DESCRIBE_GROUPS, 6, DescribeGroupsRequest(["g"]))
         assert described.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
 

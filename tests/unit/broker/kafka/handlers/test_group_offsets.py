@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.coordination.group import coordinator
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka import apis
@@ -196,6 +197,17 @@ async def test_several_groups_at_once() -> None:
         del topics
 
 
+async def test_all_offsets_of_a_group_are_answered_once() -> None:
+    """A short request must not make an answer of gigabytes."""
+    async with set_up() as (client, topics, native):
+        await native.commit("one", 1)
+        some = [OffsetFetchRequestTopics("orders", topics.ids["orders"], [0])]
+        groups = [OffsetFetchRequestGroup("one", topics=None)] * 3
+        groups += [OffsetFetchRequestGroup("one", topics=some)] * 2
+        response = await client.call(apis.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups))
+        assert [len(group.topics) for group in response.groups] == [1, 1, 1]
+
+
 async def test_commits_survive_a_crash() -> None:
     """R-DEL-10: what was answered is there, whole."""
     disk = SimulatedDisk()
@@ -262,8 +274,9 @@ async def test_a_topic_made_again_has_not_been_read() -> None:
         assert await fetch(client, topics, 10, None) == (0, {})
 
 
-async def test_a_commit_may_say_for_how_long_it_counts() -> None:
+async def test_a_commit_may_say_for_how_long_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """OffsetCommit up to version 4."""
+    monkeypatch.setattr(coordinator, "_SWEEP_INTERVAL_MS", 1)
     clock = ManualClock()
     disk = SimulatedDisk()
     async with set_up(disk=disk.root, clock=clock) as (client, topics, _):
@@ -274,6 +287,7 @@ async def test_a_commit_may_say_for_how_long_it_counts() -> None:
         client = await connect(broker)
         found: Found = {("orders", 0): (5, -1, "note", 0)}
         while ("orders", 0) in found:
+            clock.time_ms += 1
             _, found = await fetch(client, topics, 9, None)
         assert found == {("events", 0): (6, -1, "note", 0)}
         await client.close()

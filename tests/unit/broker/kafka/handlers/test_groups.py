@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import UnknownMember
+from penstock.model.limits import MEMBER_NAME_LENGTH_MAX
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.delete_groups import DeleteGroupsRequest
@@ -25,7 +26,7 @@ from penstock.protocol.kafka.messages.sync_group import (
     SyncGroupRequestAssignment,
 )
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect, kafka_running
+from tests.kafka_support import KafkaClient, connect, encode_request, kafka_running
 from tests.support import running
 
 QUICK: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
@@ -310,6 +311,25 @@ async def test_a_group_that_is_not_there_is_dead(version: int) -> None:
         assert (await describe(client, "", version)).error_code == ErrorCode.INVALID_GROUP_ID
 
 
+async def test_a_group_is_described_once_however_often_it_is_named() -> None:
+    """A short request must not make an answer of gigabytes."""
+    async with kafka_running(**QUICK) as (_, client):
+        await stable(client)
+        request = DescribeGroupsRequest(["g", "nobody", "g"])
+        response = await client.call(apis.DESCRIBE_GROUPS, 6, request)
+        assert [group.group_id for group in response.groups] == ["g", "nobody"]
+
+
+async def test_a_client_of_a_long_name_gets_a_short_id() -> None:
+    """It is remembered before the client has joined."""
+    async with kafka_running(**QUICK) as (_, client):
+        frame = encode_request(apis.JOIN_GROUP, 9, 1, join_request(), client_id="x" * 32_000)
+        client.writer.write(frame)
+        response = await client.answer(apis.JOIN_GROUP, 9, 1)
+        assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert len(response.member_id) < MEMBER_NAME_LENGTH_MAX
+
+
 @pytest.mark.parametrize("version", range(6))
 async def test_groups_are_listed(version: int) -> None:
     async with running(**QUICK) as (broker, native):
@@ -328,7 +348,7 @@ async def test_groups_are_listed(version: int) -> None:
             response = await client.call(apis.LIST_GROUPS, version, request)
             assert [group.group_id for group in response.groups] == ["g"]
         if version >= 5:
-            assert listed["g"].group_type == "Classic"
+            assert listed["g"].group_type == "classic"
             request.types_filter = ["consumer"]
             response = await client.call(apis.LIST_GROUPS, version, request)
             assert list(response.groups) == []

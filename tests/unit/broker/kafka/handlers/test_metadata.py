@@ -64,10 +64,12 @@ async def test_topics_are_found_by_id() -> None:
             MetadataRequestTopic(known, None),
             MetadataRequestTopic(b"\1" * 16, None),
             MetadataRequestTopic(ZERO_UUID, None),
+            MetadataRequestTopic(b"\2" * 16, "orders"),
         ]
         response = await client.call(apis.METADATA, 12, MetadataRequest(wanted))
         assert [(topic.name, topic.error_code) for topic in response.topics] == [
             ("orders", ErrorCode.NONE),
+            (None, ErrorCode.UNKNOWN_TOPIC_ID),
             (None, ErrorCode.UNKNOWN_TOPIC_ID),
             (None, ErrorCode.UNKNOWN_TOPIC_ID),
         ]

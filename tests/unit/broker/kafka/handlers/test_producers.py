@@ -33,12 +33,15 @@ async def test_no_two_producers_get_one_number() -> None:
     assert len(given) == 2 * (apis.INIT_PRODUCER_ID.version_max + 1)
 
 
-@pytest.mark.parametrize("name", ["t", ""])
-async def test_transactions_are_refused_clearly(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("t", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
+)
+async def test_transactions_are_refused_clearly(name: str, code: ErrorCode) -> None:
     async with kafka_running() as (_, client):
         request = InitProducerIdRequest(name, 1000)
         response = await client.call(apis.INIT_PRODUCER_ID, 4, request)
-        assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert response.error_code == code
         assert response.producer_id == -1
 
 

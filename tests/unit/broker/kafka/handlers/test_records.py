@@ -75,6 +75,17 @@ async def test_what_cannot_go(topic: str, partition: int, offset: int, code: Err
         assert values_of((await fetch(client))[0]) == [b"a"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [("compact", ErrorCode.POLICY_VIOLATION), ("compact,delete", ErrorCode.NONE)],
+)
+async def test_a_topic_that_only_compacts_keeps_all_offsets(policy: str, code: ErrorCode) -> None:
+    async with kafka_running() as (_, client):
+        await create(client, cleanup_policy=policy)
+        [(found, _)] = await delete(client, (0, 0))
+        assert found == code
+
+
 async def test_a_disk_that_fails_is_told() -> None:
     disk = SimulatedDisk()
     async with kafka_running(disk=disk.root) as (_, client):

@@ -334,3 +334,13 @@ async def test_all_topics_from_a_cursor_on() -> None:
         assert numbers(await page(client, cursor=Cursor("c", 5))) == [("d", [0])]
         assert numbers(await page(client, cursor=Cursor("d", 5))) == [("d", [])]
         assert numbers(await page(client, cursor=Cursor("e", 0))) == []
+
+
+async def test_cursors_that_make_no_sense() -> None:
+    """As in Kafka: a page begins at a partition of a topic that was asked for."""
+    async with kafka_running() as (_, client):
+        await create(client, "a")
+        for cursor in (Cursor("a", -1), Cursor("b", 0)):
+            response = await page(client, "a", cursor=cursor)
+            assert codes(response.topics) == [ErrorCode.INVALID_REQUEST]
+            assert response.next_cursor is None
