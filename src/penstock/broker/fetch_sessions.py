@@ -8,11 +8,14 @@ epoch than its session, is refused, and begins again; so nothing is held back fr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.model.limits import FETCH_SESSION_PARTITIONS_MAX, FETCH_SESSIONS_MAX
 from penstock.protocol.kafka.errors import ErrorCode
-from penstock.protocol.kafka.messages.fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    # Made when the first Kafka client comes: see `protocol.kafka.apis`.
+    from penstock.protocol.kafka.messages.fetch import FetchPartition, FetchRequest
 
 _FINAL_EPOCH: Final = -1
 _INITIAL_EPOCH: Final = 0

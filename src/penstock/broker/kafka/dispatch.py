@@ -11,27 +11,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, Final
 
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.handlers import (
-    cluster,
-    configs,
-    consumer_groups,
-    fetch,
-    group_offsets,
-    groups,
-    metadata,
-    offsets,
-    produce,
-    producers,
-    records,
-    topics,
-    versions,
-)
 from penstock.model.errors import InternalError, PenstockError
 from penstock.protocol.kafka import apis
+from penstock.protocol.kafka.apis import Api
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.schema import wire_of
 
@@ -40,39 +27,56 @@ logger = logging.getLogger(__name__)
 # Responses differ from API to API, so the table cannot name them.
 Handler = Callable[[Context, Call], Any]
 
+# Which module of `broker.kafka.handlers` answers what, by a function that is called as its API.
+_MODULES: Final[dict[str, tuple[Api, ...]]] = {
+    "cluster": (apis.DESCRIBE_CLUSTER, apis.DESCRIBE_LOG_DIRS),
+    "configs": (
+        apis.ALTER_CONFIGS,
+        apis.DESCRIBE_CONFIGS,
+        apis.INCREMENTAL_ALTER_CONFIGS,
+        apis.LIST_CONFIG_RESOURCES,
+    ),
+    "consumer_groups": (apis.CONSUMER_GROUP_DESCRIBE, apis.CONSUMER_GROUP_HEARTBEAT),
+    "fetch": (apis.FETCH,),
+    "group_offsets": (apis.OFFSET_COMMIT, apis.OFFSET_DELETE, apis.OFFSET_FETCH),
+    "groups": (
+        apis.DELETE_GROUPS,
+        apis.DESCRIBE_GROUPS,
+        apis.FIND_COORDINATOR,
+        apis.HEARTBEAT,
+        apis.JOIN_GROUP,
+        apis.LEAVE_GROUP,
+        apis.LIST_GROUPS,
+        apis.SYNC_GROUP,
+    ),
+    "metadata": (apis.METADATA,),
+    "offsets": (apis.LIST_OFFSETS, apis.OFFSET_FOR_LEADER_EPOCH),
+    "produce": (apis.PRODUCE,),
+    "producers": (apis.DESCRIBE_PRODUCERS, apis.INIT_PRODUCER_ID),
+    "records": (apis.DELETE_RECORDS,),
+    "topics": (
+        apis.CREATE_PARTITIONS,
+        apis.CREATE_TOPICS,
+        apis.DELETE_TOPICS,
+        apis.DESCRIBE_TOPIC_PARTITIONS,
+    ),
+    "versions": (apis.API_VERSIONS,),
+}
+
+
+def _found_when_called(module: str, api: Api) -> Handler:
+    """A handler that is imported for its first request, and takes its own place then."""
+
+    def find(context: Context, call: Call) -> Any:
+        imported = import_module(f"penstock.broker.kafka.handlers.{module}")
+        handler = HANDLERS[api.key] = getattr(imported, api.word)
+        return handler(context, call)
+
+    return find
+
+
 HANDLERS: Final[dict[int, Handler]] = {
-    apis.PRODUCE.key: produce.produce,
-    apis.FETCH.key: fetch.fetch,
-    apis.LIST_OFFSETS.key: offsets.list_offsets,
-    apis.METADATA.key: metadata.metadata,
-    apis.OFFSET_COMMIT.key: group_offsets.offset_commit,
-    apis.OFFSET_FETCH.key: group_offsets.offset_fetch,
-    apis.FIND_COORDINATOR.key: groups.find_coordinator,
-    apis.JOIN_GROUP.key: groups.join_group,
-    apis.HEARTBEAT.key: groups.heartbeat,
-    apis.LEAVE_GROUP.key: groups.leave_group,
-    apis.SYNC_GROUP.key: groups.sync_group,
-    apis.DESCRIBE_GROUPS.key: groups.describe_groups,
-    apis.LIST_GROUPS.key: groups.list_groups,
-    apis.API_VERSIONS.key: versions.api_versions,
-    apis.CREATE_TOPICS.key: topics.create_topics,
-    apis.DELETE_TOPICS.key: topics.delete_topics,
-    apis.DELETE_RECORDS.key: records.delete_records,
-    apis.INIT_PRODUCER_ID.key: producers.init_producer_id,
-    apis.OFFSET_FOR_LEADER_EPOCH.key: offsets.offset_for_leader_epoch,
-    apis.DESCRIBE_CONFIGS.key: configs.describe_configs,
-    apis.ALTER_CONFIGS.key: configs.alter_configs,
-    apis.DESCRIBE_LOG_DIRS.key: cluster.describe_log_dirs,
-    apis.CREATE_PARTITIONS.key: topics.create_partitions,
-    apis.DELETE_GROUPS.key: groups.delete_groups,
-    apis.INCREMENTAL_ALTER_CONFIGS.key: configs.incremental_alter_configs,
-    apis.OFFSET_DELETE.key: group_offsets.offset_delete,
-    apis.DESCRIBE_CLUSTER.key: cluster.describe_cluster,
-    apis.DESCRIBE_PRODUCERS.key: producers.describe_producers,
-    apis.CONSUMER_GROUP_HEARTBEAT.key: consumer_groups.consumer_group_heartbeat,
-    apis.CONSUMER_GROUP_DESCRIBE.key: consumer_groups.consumer_group_describe,
-    apis.LIST_CONFIG_RESOURCES.key: configs.list_config_resources,
-    apis.DESCRIBE_TOPIC_PARTITIONS.key: topics.describe_topic_partitions,
+    api.key: _found_when_called(module, api) for module, of_it in _MODULES.items() for api in of_it
 }
 
 
