@@ -60,6 +60,7 @@ def main(arguments: list[str]) -> None:
     foreign_rows: list[Row] = []
     for name in options.only or QUESTIONS:
         print(f"==> {name}", file=sys.stderr, flush=True)
+        os.sync()  # what the last question wrote would slow this one's disk
         foreign = ForeignLoad()
         rows += QUESTIONS[name](quick=options.quick, peers=options.peers)
         foreign_rows.append(foreign.row(name))

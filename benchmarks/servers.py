@@ -105,12 +105,10 @@ def start_penstock(data: Path) -> Server:
 
 def start_listening(command: Sequence[str]) -> Server:
     """Start a server that says `listening on HOST:PORT` on its standard output when it is ready."""
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # A start that compiles all of its modules is not what a user has.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None
     try:
         return Server(process, _wait_until_it_listens(process.stdout))
