@@ -35,6 +35,8 @@ class Variant:
     client: str
     protocol: str = "range"
     """A client-side assignor of the classic protocol, or `consumer`: the protocol of KIP-848."""
+    loses_when_leaving: bool = False
+    """A message that comes while it leaves is committed and never shown."""
 
 
 @dataclass(slots=True)
@@ -226,5 +228,6 @@ def _program(client: str) -> Program:
         return Program(command=(*program.command, script), environment=program.environment)
     root = str(CLIENTS.parents[3])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    command = (sys.executable, "-m", "tests.system.kafka.member_main", client)
+    module = "kcat_main" if client == "kcat" else "member_main"
+    command = (sys.executable, "-m", f"tests.system.kafka.{module}", client)
     return Program(command=command, environment={"PYTHONPATH": path})

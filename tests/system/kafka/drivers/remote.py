@@ -64,6 +64,24 @@ class RemoteDriver(WholeDriver):
         found: int | None = self.call("offsetAt", topic=topic, timestamp_ms=timestamp_ms)
         return found
 
+    def administer(
+        self, topic: str, messages: Sequence[Message], *, group: str, joined: str
+    ) -> dict[str, Any]:
+        """A round of administration: make the topic, change it, send it the messages, ask for
+        everything about it, commit as one group, describe another that has members, delete what
+        was made. What was told on the way."""
+        found: dict[str, Any] = self.call(
+            "admin",
+            topic=topic,
+            messages=list(map(_to_json, messages)),
+            codec="none",
+            acks="all",
+            idempotent=True,
+            group=group,
+            joined=joined,
+        )
+        return found
+
     def call(self, name: str, /, **request: object) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -72,6 +72,8 @@ public final class ForeignClient {
                 return offsetAt(request);
             case "member":
                 return member(request);
+            case "admin":
+                return ForeignAdmin.administer(request);
             case "tool":
                 return tool(request);
             default:
@@ -79,7 +81,7 @@ public final class ForeignClient {
         }
     }
 
-    private static JsonNode produce(JsonNode request) throws Exception {
+    static JsonNode produce(JsonNode request) throws Exception {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", request.get("bootstrap").asText());
         settings.put("compression.type", request.get("codec").asText());

@@ -2,10 +2,16 @@
 // standard output, bytes as base64. Its counterpart is drivers/remote.py.
 "use strict"
 
-const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = require("kafkajs")
+const {
+  Kafka,
+  CompressionTypes,
+  CompressionCodecs,
+  ConfigResourceTypes,
+  logLevel,
+} = require("kafkajs")
 const snappy = require("kafkajs-snappy")
 const { ZstdCodec } = require("zstd-codec")
-const { load, serve, toBytes, toText } = require("./lines")
+const { load, serve, toBytes, toText, until } = require("./lines")
 
 CompressionCodecs[CompressionTypes.Snappy] = snappy
 const wasm = load("@platformatic/wasm-utils")
@@ -169,4 +175,81 @@ async function member({ bootstrap, topics, group, session_timeout_ms, tell, clos
   await consumer.disconnect()
 }
 
-serve({ produce, consume, consumeInGroup, offsetAt, member })
+// A round of administration; what the broker told on the way.
+async function admin(request) {
+  const client = connect(request.bootstrap).admin()
+  await client.connect()
+  try {
+    return {
+      ...(await administerTopic(client, request)),
+      ...(await administerGroups(client, request)),
+      ...(await deleteTopic(client, request)),
+    }
+  } finally {
+    await client.disconnect()
+  }
+}
+
+async function administerTopic(client, request) {
+  const { topic, messages } = request
+  const partitions = async () =>
+    (await client.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length
+  const retention = async () => {
+    const asked = { type: ConfigResourceTypes.TOPIC, name: topic, configNames: ["retention.ms"] }
+    const found = await client.describeConfigs({ resources: [asked], includeSynonyms: true })
+    return found.resources[0].configEntries[0].configValue
+  }
+  const configEntries = [{ name: "retention.ms", value: "-1" }]
+  await client.createTopics({
+    topics: [{ topic, numPartitions: 2, replicationFactor: 1, configEntries }],
+  })
+  const created = { partitions: await partitions(), retention_ms: await retention() }
+  await client.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
+  await until(async () => (await partitions()) === 3)
+  const changed = { name: "retention.ms", value: "9000000000000" }
+  await client.alterConfigs({
+    validateOnly: false,
+    resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [changed] }],
+  })
+  await until(async () => (await retention()) === changed.value)
+  await produce(request)
+  const numberOf = (offsets) => Number(offsets.find(({ partition }) => partition === 0).offset)
+  const at_time = await client.fetchTopicOffsetsByTimestamp(topic, messages[4].timestamp_ms)
+  await client.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: "3" }] })
+  const ends = (await client.fetchTopicOffsets(topic)).find(({ partition }) => partition === 0)
+  return {
+    created,
+    at_time: numberOf(at_time),
+    earliest: Number(ends.low),
+    latest: Number(ends.high),
+  }
+}
+
+async function administerGroups(client, { topic, group, joined }) {
+  const listed = async () => (await client.listGroups()).groups.map(({ groupId }) => groupId)
+  const [described] = (await client.describeGroups([joined])).groups
+  const partitions = [{ partition: 0, offset: "5" }]
+  await client.setOffsets({ groupId: group, topic, partitions })
+  const [committed] = await client.fetchOffsets({ groupId: group, topics: [topic] })
+  const groups = await listed()
+  await client.deleteGroups([group])
+  const { brokers, clusterId } = await client.describeCluster()
+  return {
+    joined: { state: described.state, clients: described.members.map(({ clientId }) => clientId) },
+    committed: Number(committed.partitions.find(({ partition }) => partition === 0).offset),
+    listed: [groups.includes(joined), groups.includes(group)],
+    listed_after: (await listed()).includes(group),
+    cluster: {
+      brokers: brokers.map(({ host, port }) => `${host}:${port}`),
+      named: clusterId !== "",
+    },
+  }
+}
+
+async function deleteTopic(client, { topic }) {
+  await client.deleteTopics({ topics: [topic] })
+  await until(async () => !(await client.listTopics()).includes(topic))
+  return { topic_after: (await client.listTopics()).includes(topic) }
+}
+
+serve({ produce, consume, consumeInGroup, offsetAt, member, admin })

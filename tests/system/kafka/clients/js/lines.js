@@ -2,7 +2,11 @@
 "use strict"
 
 const readline = require("node:readline")
+const { setTimeout: sleep } = require("node:timers/promises")
 const { pathToFileURL } = require("node:url")
+
+// Far more than anything here takes.
+const PATIENCE_MS = 60000
 
 // A package that is an ECMAScript module; NODE_PATH, where it is, holds only for require.
 function load(name) {
@@ -21,6 +25,15 @@ function toText(bytes) {
 function tell(event) {
   const at_ns = process.hrtime.bigint().toString()
   process.stdout.write(JSON.stringify({ ...event, at_ns }) + "\n")
+}
+
+// Kafka's broker learns of a change a moment after the client was told that it is done.
+async function until(condition) {
+  const deadline_ms = Date.now() + PATIENCE_MS
+  while (!(await condition())) {
+    if (Date.now() > deadline_ms) throw new Error(`not within ${PATIENCE_MS} ms: ${condition}`)
+    await sleep(20)
+  }
 }
 
 // One call at a time. `member` is told to end by an empty line or the end of the input.
@@ -42,4 +55,4 @@ async function serve(calls) {
   }
 }
 
-module.exports = { load, serve, tell, toBytes, toText }
+module.exports = { load, serve, tell, toBytes, toText, until }

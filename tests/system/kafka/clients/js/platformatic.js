@@ -1,7 +1,7 @@
 // @platformatic/kafka as a driver; see kafkajs.js for the protocol.
 "use strict"
 
-const { load, serve, toBytes, toText } = require("./lines")
+const { load, serve, toBytes, toText, until } = require("./lines")
 
 const library = load("@platformatic/kafka")
 
@@ -103,4 +103,94 @@ async function offsetAt({ bootstrap, topic, timestamp_ms }) {
   }
 }
 
-serve({ produce, consume, consumeInGroup, offsetAt })
+// A round of administration; what the broker told on the way.
+async function admin(request) {
+  const { Admin } = await library
+  const client = new Admin({ clientId: "platformatic", bootstrapBrokers: [request.bootstrap] })
+  try {
+    return {
+      ...(await administerTopic(client, request)),
+      ...(await administerGroups(client, request)),
+      ...(await deleteTopic(client, request)),
+    }
+  } finally {
+    await client.close()
+  }
+}
+
+async function administerTopic(client, request) {
+  const { ConfigResourceTypes, IncrementalAlterConfigOperationTypes, ListOffsetTimestamps } =
+    await library
+  const { topic, messages } = request
+  const resource = { resourceType: ConfigResourceTypes.TOPIC, resourceName: topic }
+  const partitions = async () => {
+    const found = await client.metadata({ topics: [topic], forceUpdate: true })
+    return found.topics.get(topic).partitionsCount
+  }
+  const retention = async () => {
+    const asked = { ...resource, configurationKeys: ["retention.ms"] }
+    const [found] = await client.describeConfigs({ resources: [asked] })
+    return found.configs[0].value
+  }
+  const offset = async (timestamp) => {
+    const asked = { name: topic, partitions: [{ partitionIndex: 0, timestamp }] }
+    const [found] = await client.listOffsets({ topics: [asked] })
+    return Number(found.partitions[0].offset)
+  }
+  const configs = [{ name: "retention.ms", value: "-1" }]
+  await client.createTopics({ topics: [topic], partitions: 2, replicas: 1, configs })
+  const created = { partitions: await partitions(), retention_ms: await retention() }
+  await client.createPartitions({ topics: [{ name: topic, count: 3 }] })
+  await until(async () => (await partitions()) === 3)
+  const changed = { name: "retention.ms", value: "9000000000000" }
+  const configOperation = IncrementalAlterConfigOperationTypes.SET
+  await client.incrementalAlterConfigs({
+    resources: [{ ...resource, configs: [{ ...changed, configOperation }] }],
+  })
+  await until(async () => (await retention()) === changed.value)
+  await produce(request)
+  const at_time = await offset(BigInt(messages[4].timestamp_ms))
+  await client.deleteRecords({
+    topics: [{ name: topic, partitions: [{ partition: 0, offset: 3n }] }],
+  })
+  return {
+    created,
+    at_time,
+    earliest: await offset(ListOffsetTimestamps.EARLIEST),
+    latest: await offset(ListOffsetTimestamps.LATEST),
+  }
+}
+
+async function administerGroups(client, { topic, group, joined }) {
+  const described = (await client.describeGroups({ groups: [joined] })).get(joined)
+  const partitionOffsets = [{ partition: 0, offset: 5n }]
+  await client.alterConsumerGroupOffsets({
+    groupId: group,
+    topics: [{ name: topic, partitionOffsets }],
+  })
+  const [committed] = await client.listConsumerGroupOffsets({ groups: [group] })
+  const groups = await client.listGroups()
+  await client.deleteGroups({ groups: [group] })
+  const { brokers, id } = await client.metadata({ topics: [], forceUpdate: true })
+  return {
+    joined: {
+      state: described.state,
+      clients: [...described.members.values()].map(({ clientId }) => clientId),
+    },
+    committed: Number(committed.topics[0].partitions[0].committedOffset),
+    listed: [groups.has(joined), groups.has(group)],
+    listed_after: (await client.listGroups()).has(group),
+    cluster: {
+      brokers: [...brokers.values()].map(({ host, port }) => `${host}:${port}`),
+      named: id !== "",
+    },
+  }
+}
+
+async function deleteTopic(client, { topic }) {
+  await client.deleteTopics({ topics: [topic] })
+  await until(async () => !(await client.listTopics()).includes(topic))
+  return { topic_after: (await client.listTopics()).includes(topic) }
+}
+
+serve({ produce, consume, consumeInGroup, offsetAt, admin })
