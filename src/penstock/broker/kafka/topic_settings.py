@@ -141,9 +141,9 @@ def change(
     named: set[str] = set()
     for operation in operations:
         row = _find(operation.name)
-        if row.own_name in named:
+        if operation.name in named:
             raise InvalidRequest(f"{operation.name} is changed twice in one request: change once.")
-        named.add(row.own_name)
+        named.add(operation.name)
         match operation.kind:
             case OperationKind.SET:
                 changed[operation.name] = operation.value
@@ -157,7 +157,12 @@ def change(
                     f"{operation.kind} is no operation on {operation.name}: there are 0 (set), "
                     "1 (delete), 2 (append) and 3 (subtract)."
                 )
-    return Changes(settings=from_kafka(changed), reset=tuple(reset))
+    # Tools that copy a description (MirrorMaker) send both names of a setting that has two.
+    new = from_kafka(changed)
+    for own_name in reset:
+        if own_name in new:
+            raise InvalidRequest(f"{own_name} is changed twice in one request: set or delete it.")
+    return Changes(settings=new, reset=tuple(dict.fromkeys(reset)))
 
 
 def replace_all(settings: Mapping[str, str], given: Mapping[str, str | None]) -> Changes:

@@ -208,6 +208,21 @@ def test_changes_that_make_no_sense_are_refused(
         change({}, DEFAULTS, operations)
 
 
+def test_what_is_described_can_be_sent_back_whole() -> None:
+    """MirrorMaker 2 copies a topic's settings: it deletes those that are defaults, sets others."""
+    names = [row.name for row in TOPIC_SETTINGS]
+    all_deleted = change({"durability": "os"}, DEFAULTS, [operation(name, 1) for name in names])
+    assert all_deleted.settings == {}
+    assert sorted(all_deleted.reset) == sorted({row.own_name for row in TOPIC_SETTINGS})
+    copied = [
+        operation(setting.name, 0, setting.value)
+        for setting in described({"durability": "os"}).values()
+        if setting.source == Source.DYNAMIC_TOPIC_CONFIG
+    ]
+    assert len(copied) == 2
+    assert change({}, DEFAULTS, copied).settings == {"durability": "os"}
+
+
 def test_a_full_change_leaves_nothing_of_before() -> None:
     changes = replace_all(
         {"retention_ms": "5", "preallocate": "true"}, {"retention.ms": "6", "segment.ms": "1000"}
