@@ -29,7 +29,7 @@ Handler = Callable[[Context, Call], Any]
 
 # Which module of `broker.kafka.handlers` answers what, by a function that is called as its API.
 _MODULES: Final[dict[str, tuple[Api, ...]]] = {
-    "cluster": (apis.DESCRIBE_CLUSTER, apis.DESCRIBE_LOG_DIRS),
+    "cluster": (apis.DESCRIBE_ACLS, apis.DESCRIBE_CLUSTER, apis.DESCRIBE_LOG_DIRS),
     "configs": (
         apis.ALTER_CONFIGS,
         apis.DESCRIBE_CONFIGS,

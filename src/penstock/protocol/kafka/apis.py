@@ -71,6 +71,7 @@ DELETE_TOPICS: Final = Api(20, "DeleteTopics", 1, 6, 4)
 DELETE_RECORDS: Final = Api(21, "DeleteRecords", 0, 2, 2)
 INIT_PRODUCER_ID: Final = Api(22, "InitProducerId", 0, 5, 2)
 OFFSET_FOR_LEADER_EPOCH: Final = Api(23, "OffsetForLeaderEpoch", 2, 4, 4)
+DESCRIBE_ACLS: Final = Api(29, "DescribeAcls", 1, 3, 2)
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", 1, 4, 4)
 ALTER_CONFIGS: Final = Api(33, "AlterConfigs", 0, 2, 2)
 DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", 1, 5, 2)
@@ -107,6 +108,7 @@ APIS: Final[dict[int, Api]] = {
         DELETE_RECORDS,
         INIT_PRODUCER_ID,
         OFFSET_FOR_LEADER_EPOCH,
+        DESCRIBE_ACLS,
         DESCRIBE_CONFIGS,
         ALTER_CONFIGS,
         DESCRIBE_LOG_DIRS,

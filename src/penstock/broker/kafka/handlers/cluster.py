@@ -1,4 +1,4 @@
-"""The cluster and what it takes of the disk."""
+"""The cluster: its brokers, what they take of the disk, and that nobody is kept out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.partition import Partition
 from penstock.model.errors import InvalidRequest
+from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages.describe_acls import DescribeAclsResponse
 from penstock.protocol.kafka.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -40,6 +42,15 @@ def describe_cluster(context: Context, call: Call) -> DescribeClusterResponse:
             DescribeClusterBroker(broker.id, *host_and_port(broker.address))
             for broker in image.brokers.values()
         ],
+    )
+
+
+def describe_acls(context: Context, call: Call) -> DescribeAclsResponse:
+    """As a Kafka without an authorizer: tools know this answer, and go on."""
+    del context, call
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="This broker has no authorizer: everybody may do everything.",
     )
 
 

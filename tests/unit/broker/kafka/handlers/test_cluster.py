@@ -9,6 +9,7 @@ import pytest
 
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages.describe_acls import DescribeAclsRequest
 from penstock.protocol.kafka.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -67,3 +68,11 @@ async def test_all_partitions(tmp_path: Path) -> None:
         assert counts["orders"] == 3
         assert folder.log_dir == str(tmp_path)
         assert folder.total_bytes > folder.usable_bytes > 0
+
+
+@pytest.mark.parametrize("version", range(1, 4))
+async def test_there_is_no_authorizer_and_tools_are_told_so(version: int) -> None:
+    async with kafka_running() as (_, client):
+        response = await client.call(apis.DESCRIBE_ACLS, version, DescribeAclsRequest())
+        assert response.error_code == ErrorCode.SECURITY_DISABLED
+        assert "no authorizer" in response.error_message
