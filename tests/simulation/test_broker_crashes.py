@@ -24,7 +24,7 @@ from penstock.model.errors import OffsetOutOfRange, UnknownTopic
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.support import RawClient, allow_small_segments, batch, running
+from tests.support import RawClient, allow_small_segments, batch, live_until_crash, running
 
 # So that a segment holds two batches.
 SEGMENT_BYTES = 1024
@@ -78,19 +78,7 @@ class Workload:
 
     async def run(self) -> None:
         """To the end, or until the disk crashes."""
-        living = asyncio.create_task(self._live())
-        while not (living.done() or self.disk.crashed):
-            await asyncio.wait([living], timeout=0.02)
-        # On a disk that is gone a call may never be answered, and the broker cannot stop in an
-        # orderly way: a real one is gone with its machine.
-        while not living.done():
-            await asyncio.wait([living], timeout=0.1)
-            living.cancel()
-        try:
-            await living
-        except (Exception, asyncio.CancelledError):
-            if not self.disk.crashed:
-                raise
+        await live_until_crash(self.disk, self._live())
 
     async def _live(self) -> None:
         await self._first_life()

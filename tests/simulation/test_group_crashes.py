@@ -44,7 +44,7 @@ from penstock.protocol.kafka.messages.sync_group import (
 )
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk
 from tests.kafka_support import KafkaClient, connect
-from tests.support import running
+from tests.support import live_until_crash, running
 
 # The disk keeps of what was not flushed nothing, all or some.
 WAYS = ("lost", "kept", "some")
@@ -120,18 +120,7 @@ class Workload:
 
     async def run(self) -> None:
         """To the end, or until the disk crashes."""
-        living = asyncio.create_task(self._live())
-        while not (living.done() or self.disk.crashed):
-            await asyncio.wait([living], timeout=0.005)
-        # On a disk that is gone a call may never be answered, nor the broker stop in order.
-        while not living.done():
-            await asyncio.wait([living], timeout=0.02)
-            living.cancel()
-        try:
-            await living
-        except (Exception, asyncio.CancelledError):
-            if not self.disk.crashed:
-                raise
+        await live_until_crash(self.disk, self._live())
 
     async def _live(self) -> None:
         facts = self.facts

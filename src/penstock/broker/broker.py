@@ -131,9 +131,11 @@ class Broker:
         starting.push_async_callback(compactor.stop)
 
         dispatcher = Dispatcher(context)
-        starting.push_async_callback(dispatcher.finish, config.shutdown_timeout_ms / 1000)
+        starting.push_async_callback(dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000)
         kafka_dispatcher = KafkaDispatcher(context)
-        starting.push_async_callback(kafka_dispatcher.finish, config.shutdown_timeout_ms / 1000)
+        starting.push_async_callback(
+            kafka_dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000
+        )
         server = self._make_server(dispatcher, kafka_dispatcher, driver)
         await server.start()
         starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)

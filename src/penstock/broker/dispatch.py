@@ -7,7 +7,6 @@ channel, what an awaited one raises is answered here, so every call is answered 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from penstock.broker.context import Context
+from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import fetch, groups, hello, produce, topics
 from penstock.broker.session import Session
 from penstock.model.errors import InternalError, PenstockError, UnknownCall
@@ -52,7 +52,7 @@ class Dispatcher:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = HandlerTasks(context.loop)
 
     def dispatch(
         self,
@@ -73,17 +73,7 @@ class Dispatcher:
         if awaited is None:
             raise UnknownCall(f"A broker does not answer {call_type.name}.")
         answer = self._answer(session, call_type, message_id, awaited(self._context, request))
-        task = self._context.loop.create_task(answer)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def finish(self, timeout_s: float) -> None:
-        """Wait for the handlers that are under way, but not for ever."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        self.tasks.start(answer)
 
     async def _answer(
         self,

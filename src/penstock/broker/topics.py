@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.partitions import Partitions
@@ -22,13 +22,16 @@ from penstock.model.errors import (
     TopicExists,
     UnknownTopic,
 )
-from penstock.model.ids import check_topic_name, is_internal
+from penstock.model.ids import check_public, check_topic_name, is_internal
 from penstock.model.limits import TOPICS_MAX
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
 from penstock.registry.image import TopicImage
 
 logger = logging.getLogger(__name__)
+
+Decide = Callable[[Mapping[str, str]], tuple[Mapping[str, str], Iterable[str]]]
+"""From a topic's settings to those to set, and those to take back."""
 
 
 class Topics:
@@ -107,7 +110,7 @@ class Topics:
                     continue
 
     async def delete(self, name: str) -> None:
-        self._check_public(name)
+        check_public(name)
         async with self._changing:
             if name not in self._registry.image.topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
@@ -116,9 +119,14 @@ class Topics:
 
     async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
         """Change some settings, and take others back to the broker's defaults."""
-        self._check_public(name)
+        await self.alter_by(name, lambda _: (changes, reset))
+
+    async def alter_by(self, name: str, decide: Decide) -> None:
+        """The same, decided by the settings as they are when it is this change's turn."""
+        check_public(name)
         async with self._changing:
             settings = dict(self._registry.image.topic(name).settings)
+            changes, reset = decide(settings)
             for key in reset:
                 settings.pop(canonical_name(key), None)
             settings.update({canonical_name(key): value for key, value in changes.items()})
@@ -138,7 +146,7 @@ class Topics:
                 self._partitions.configure(name, self.effective_config(self.find(name)))
 
     async def add_partitions(self, name: str, total: int) -> None:
-        self._check_public(name)
+        check_public(name)
         self._check_count(name, total)
         async with self._changing:
             topic = self._registry.image.topic(name)
@@ -157,7 +165,7 @@ class Topics:
 
     def check_more(self, name: str, total: int) -> None:
         """Raise what `add_partitions` would, without adding any."""
-        self._check_public(name)
+        check_public(name)
         self._check_count(name, total)
         self._check_more(name, len(self.find(name).partitions), total)
 
@@ -204,7 +212,3 @@ class Topics:
                 f"{name!r} would have {count} partitions: {most} is the limit of this broker; "
                 "raise its partitions_per_topic_max or ask for fewer."
             )
-
-    def _check_public(self, name: str) -> None:
-        if is_internal(name):
-            raise InvalidTopic(f"{name!r} holds the broker's own state and cannot be changed.")

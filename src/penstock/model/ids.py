@@ -51,3 +51,9 @@ def check_topic_name(name: str) -> str:
 
 def is_internal(topic: str) -> bool:
     return topic.startswith(INTERNAL_PREFIX)
+
+
+def check_public(topic: str) -> None:
+    """Refuse to change a topic of the broker's own."""
+    if is_internal(topic):
+        raise InvalidTopic(f"{topic!r} holds the broker's own state and cannot be changed.")

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from penstock.broker.context import Context
+from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.kafka.call import Call
 from penstock.model.errors import InternalError, PenstockError
 from penstock.protocol.kafka import apis
@@ -85,7 +86,7 @@ class KafkaDispatcher:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = HandlerTasks(context.loop)
 
     def dispatch(self, call: Call) -> None:
         try:
@@ -99,19 +100,9 @@ class KafkaDispatcher:
             if result is None:
                 return  # it answers by itself
             if asyncio.iscoroutine(result):
-                task = self._context.loop.create_task(self._answer(call, result))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self.tasks.start(self._answer(call, result))
             else:
                 call.answer(result)
-
-    async def finish(self, timeout_s: float) -> None:
-        """Wait for the handlers that are under way, but not for ever."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
 
     async def _answer(self, call: Call, handling: Coroutine[Any, Any, object]) -> None:
         try:

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from penstock.broker.context import Context
 from penstock.broker.partition import Partition
-from penstock.model.errors import InvalidRequest, InvalidTopic, StaleTerm, UnknownTerm
-from penstock.model.ids import is_internal
+from penstock.model.errors import InvalidRequest, StaleTerm, UnknownTerm
 
 NO_EPOCH = -1
 
@@ -33,12 +32,6 @@ def find_partition(
         if leader_epoch > term:
             raise UnknownTerm(f"{found.name} is in leader epoch {term}, not yet {leader_epoch}.")
     return found
-
-
-def check_public(topic: str) -> None:
-    """Refuse to change a topic of the broker's own."""
-    if is_internal(topic):
-        raise InvalidTopic(f"{topic!r} holds the broker's own state and cannot be changed.")
 
 
 def repeated(names: Iterable[Name]) -> set[Name]:

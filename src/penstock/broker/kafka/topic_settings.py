@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.kafka.setting_table import TOPIC_SETTINGS, KafkaSetting, SettingType
@@ -47,9 +47,8 @@ class Operation:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What `Topics.alter` takes: settings under our names, and those that get their default."""
+class Changes(NamedTuple):
+    """What `Topics.alter_by` is told: settings under our names, and those to take back."""
 
     settings: Mapping[str, str]
     reset: tuple[str, ...]

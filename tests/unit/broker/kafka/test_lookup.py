@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.kafka.lookup import check_once, check_public, repeated
-from penstock.model.errors import InvalidRequest, InvalidTopic
+from penstock.broker.kafka.lookup import check_once, repeated
+from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.schema import ZERO_UUID
@@ -56,9 +56,3 @@ def test_what_is_named_twice_is_refused() -> None:
     check_once(TopicPartition("x", 1), twice)
     with pytest.raises(InvalidRequest, match="names orders-1 more than once"):
         check_once(TopicPartition("orders", 1), twice)
-
-
-def test_topics_of_the_brokers_own_are_not_changed() -> None:
-    check_public("orders")
-    with pytest.raises(InvalidTopic):
-        check_public("__offsets")

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.lookup import check_once, check_public, repeated
+from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.kafka.topic_settings import (
     Changes,
     DescribedSetting,
@@ -23,7 +23,7 @@ from penstock.broker.kafka.topic_settings import (
     replace_all,
 )
 from penstock.model.errors import InvalidRequest, PenstockError, UnsupportedVersion
-from penstock.model.ids import check_topic_name
+from penstock.model.ids import check_public, check_topic_name
 from penstock.model.topic_config import with_settings
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages import alter_configs as replacing
@@ -213,11 +213,11 @@ async def _alter(
         check_public(name)
         if unset:
             raise InvalidRequest(f"{unset[0]} has no value: give it one, or delete it.")
-        changes = make_changes(context.topics.find(name).settings)
         if validate_only:
+            changes = make_changes(context.topics.find(name).settings)
             with_settings(context.config.topic_defaults, changes.settings)
         else:
-            await context.topics.alter(name, changes.settings, changes.reset)
+            await context.topics.alter_by(name, make_changes)
     except PenstockError as error:
         return code_of(error), error.message
     return 0, None

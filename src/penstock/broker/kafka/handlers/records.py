@@ -7,8 +7,9 @@ from typing import Final
 
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.lookup import check_public, find_partition
+from penstock.broker.kafka.lookup import find_partition
 from penstock.model.errors import PenstockError, PolicyViolation
+from penstock.model.ids import check_public
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsPartition,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from penstock.protocol.kafka.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from penstock.protocol.kafka.messages.list_config_resources import ListConfigResourcesRequest
-from tests.kafka_support import KafkaClient, kafka_running
+from tests.kafka_support import KafkaClient, connect, kafka_running
 from tests.unit.broker.kafka.talk import codes, create
 
 TOPIC = 2
@@ -230,6 +231,19 @@ async def test_a_resource_named_twice_is_not_changed() -> None:
         request = replacing.AlterConfigsRequest([resource, resource])
         response = await client.call(apis.ALTER_CONFIGS, 2, request)
         assert codes(response.responses) == [ErrorCode.INVALID_REQUEST] * 2
+
+
+async def test_two_who_change_one_list_at_once_both_do() -> None:
+    async with kafka_running() as (broker, client):
+        other = await connect(broker)
+        await create(client, cleanup_policy="delete")
+        added, removed = await asyncio.gather(
+            change(client, ("cleanup.policy", APPEND, "compact")),
+            change(other, ("cleanup.policy", SUBTRACT, "delete")),
+        )
+        assert codes([added, removed]) == [ErrorCode.NONE] * 2
+        assert await value(client, "cleanup.policy") == "compact"
+        await other.close()
 
 
 async def test_what_has_settings() -> None:

@@ -1,0 +1,31 @@
+"""The tasks of handlers that wait for something, whichever protocol they answer.
+
+The invariant: a task is kept until it ends, and none outlives `finish`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class HandlerTasks:
+    """One per dispatcher."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, handling: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(handling)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for the handlers that are under way, but not for ever."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
