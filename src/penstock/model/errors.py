@@ -9,7 +9,7 @@
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
     │                        TransactionsRefused
     ├── GroupError           UnknownGroup  GroupNotEmpty  InvalidGroup  GroupFull  UnknownMember
-    │                        MemberIdRequired  FencedInstance  UnreleasedInstance
+    │                        FencedInstance  UnreleasedInstance
     │                        IllegalGeneration  RebalanceInProgress  InconsistentProtocol
     │                        InvalidSessionTimeout  FencedMemberEpoch  StaleMemberEpoch
     │                        UnsupportedAssignor  GroupSubscribed  OffsetMetadataTooLarge
@@ -268,12 +268,6 @@ class UnknownMember(GroupError):
     """The group has no such member: it was removed, or never joined; join again."""
 
     code = 85
-
-
-class MemberIdRequired(GroupError):
-    """The member has been given an id: join again with it."""
-
-    code = 86
 
 
 class FencedInstance(GroupError):

@@ -144,4 +144,5 @@ def test_a_group(
     story: Callable[..., None],
     variant: Variant,
 ) -> None:
+    """R-DEL-2, R-DEL-4: a partition has one owner at a time, every message reaches the group."""
     played[request.node.callspec.id].result()

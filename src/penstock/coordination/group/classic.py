@@ -112,13 +112,7 @@ class ClassicGroup:
         return effects
 
     def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        now_ms: int,
-        *,
-        is_transactional: bool = False,
+        self, member_id: str, instance_id: str | None, generation: int, now_ms: int
     ) -> None:
         """Raise the reason why these may not commit offsets. A commit is as good as a heartbeat."""
         group = self._group
@@ -129,11 +123,11 @@ class ClassicGroup:
             if generation != group.generation:
                 raise IllegalGeneration
             group.touch(member, now_ms)
-        elif not is_transactional:
+        else:
             raise UnknownMember(
                 f"Group {self.name!r} has members: only they may commit its offsets."
             )
-        if group.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
+        if group.state is GroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress
 
     # --- time ----------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ class ErrorCode(IntEnum):
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
     OFFSET_METADATA_TOO_LARGE = 12
-    COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
@@ -101,7 +100,6 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.InvalidGroup: ErrorCode.INVALID_GROUP_ID,
     errors.GroupFull: ErrorCode.GROUP_MAX_SIZE_REACHED,
     errors.UnknownMember: ErrorCode.UNKNOWN_MEMBER_ID,
-    errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.FencedInstance: ErrorCode.FENCED_INSTANCE_ID,
     errors.UnreleasedInstance: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.IllegalGeneration: ErrorCode.ILLEGAL_GENERATION,

@@ -96,7 +96,6 @@ def test_commits_of_those_who_are_no_members() -> None:
     group = stable_group(1)
     with pytest.raises(UnknownMember, match="only they may commit"):
         group.check_commit("", None, -1, 0)
-    group.check_commit("", None, -1, 0, is_transactional=True)
 
 
 def test_commits_while_a_generation_is_completed() -> None:
@@ -105,7 +104,6 @@ def test_commits_while_a_generation_is_completed() -> None:
     group.expire(0)
     with pytest.raises(RebalanceInProgress):
         group.check_commit("m0", None, 1, 0)
-    group.check_commit("m0", None, 1, 0, is_transactional=True)
 
 
 def test_a_commit_is_a_heartbeat() -> None:
