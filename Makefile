@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CODEC := .venv/.codec-built
+COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py column_decoder.py \
+	column_encoder.py _cursor.pxd _builder.pxd)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run test check format bench bench-peers proto docs clean
@@ -17,7 +19,7 @@ help:  ## Show this list
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(CODEC): .venv/.packages src/penstock/records/codec.py src/penstock/records/builder.py
+$(CODEC): .venv/.packages $(COMPILED)
 	@echo "==> Building the compiled codec (skipped where there is no C compiler)"
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@

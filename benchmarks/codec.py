@@ -1,15 +1,19 @@
 """What does a record cost to encode and to decode? Ours beside aiokafka's and kafka-python's.
 
+And how many rows a second go from batches to columns, and from columns to batches?
+
 One process, one batch of 1,000 records without key, values of 100 B and 1 kB, uncompressed. The
 best of many rounds, the subjects in turn, so that a slow moment of the machine meets all of them.
 Decoding includes the checksum and reading offset, timestamp, key, value and headers of each record,
-since some codecs put that work off until then.
+since some codecs put that work off until then. Columns have rows of the same sizes and a key of
+8 bytes, with and without a header; encoding them includes finding the partition of each key.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
+from array import array
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -35,6 +39,8 @@ BATCH_BYTES_MAX = 1 << 24
 TIMESTAMP_MS = 1_700_000_000_000
 COMPILED = "penstock compiled"
 AIOKAFKA = "aiokafka (Cython)"
+DECODED_ROWS_PER_S = 10_000_000
+ENCODED_ROWS_PER_S = 4_000_000
 
 
 class Subject(NamedTuple):
@@ -43,6 +49,16 @@ class Subject(NamedTuple):
     name: str
     encode: Callable[[bytes], bytes | bytearray]
     decode: Callable[[bytes], int]
+
+
+class Way(NamedTuple):
+    """One way to run our codec."""
+
+    name: str
+    codec: ModuleType
+    builder: ModuleType
+    column_decoder: ModuleType
+    column_encoder: ModuleType
 
 
 def run(quick: bool = False) -> list[Row]:
@@ -65,14 +81,66 @@ def _rows_of(value_bytes: int, rounds: int) -> list[Row]:
         costs = {name: s / RECORD_COUNT * 1e6 for name, s in _best(work, rounds).items()}
         rows += [Row(question, name, cost, "µs/record") for name, cost in costs.items()]
         rows += ratios(question, costs, {(COMPILED, AIOKAFKA): ("≤", 1.0)})
-    decoders = {name: partial(codec.decode_columns, batch, 0) for name, codec, _ in _ours()}
-    for name, seconds in _best(decoders, rounds).items():
-        question, rate = f"columns {size}", RECORD_COUNT / seconds
-        if name == COMPILED and value_bytes == VALUE_BYTES[0]:
-            rows.append(at_least(question, name, rate, "rows/s", 10_000_000))
-        else:
-            rows.append(Row(question, name, rate, "rows/s"))
+    for has_headers in (False, True):
+        rows += _column_rows(value, size, has_headers, rounds)
     return rows
+
+
+def _column_rows(value: bytes, size: str, has_headers: bool, rounds: int) -> list[Row]:
+    columns = _outgoing(value, has_headers)
+    ways = _ours()
+    batch = bytes(_encode_columns(ways[0], columns)[0].data)
+    suffix = " with headers" if has_headers else ""
+    questions: list[tuple[str, float, dict[str, Callable[[], object]]]] = [
+        (
+            f"decode columns {size}{suffix}",
+            DECODED_ROWS_PER_S,
+            {
+                way.name: partial(way.column_decoder.decode_columns, batch, 0, has_headers)
+                for way in ways
+            },
+        ),
+        (
+            f"encode columns {size}{suffix}",
+            ENCODED_ROWS_PER_S,
+            {way.name: partial(_encode_columns, way, columns) for way in ways},
+        ),
+    ]
+    rows = []
+    for question, goal, work in questions:
+        for name, seconds in _best(work, rounds).items():
+            rate = RECORD_COUNT / seconds
+            if name == COMPILED and len(value) == VALUE_BYTES[0] and not has_headers:
+                rows.append(at_least(question, name, rate, "rows/s", goal))
+            else:
+                rows.append(Row(question, name, rate, "rows/s"))
+    return rows
+
+
+def _outgoing(value: bytes, has_headers: bool) -> records.OutgoingColumns:
+    def column(content: bytes) -> records.BinaryColumn:
+        offsets = array("i", range(0, len(content) * (RECORD_COUNT + 1), len(content)))
+        data = content * RECORD_COUNT
+        return records.BinaryColumn(offsets=offsets, data=data, validity=None)
+
+    headers = records.HeaderColumns(
+        offsets=array("i", range(RECORD_COUNT + 1)), keys=column(b"name"), values=column(b"content")
+    )
+    return records.OutgoingColumns(
+        row_count=RECORD_COUNT,
+        keys=column(b"some key"),
+        values=column(value),
+        headers=headers if has_headers else None,
+    )
+
+
+def _encode_columns(way: Way, columns: records.OutgoingColumns) -> list[records.EncodedBatch]:
+    encoder = way.column_encoder
+    partitions = encoder.hash_partitions(columns.keys, columns.row_count, 4, 0)
+    batches: list[records.EncodedBatch] = encoder.encode_columns(
+        columns, partitions, codec=0, batch_bytes=BATCH_BYTES_MAX, now_ms=TIMESTAMP_MS
+    )
+    return batches
 
 
 def _best(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -86,25 +154,20 @@ def _best(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, fl
     return best
 
 
-def _ours() -> list[tuple[str, ModuleType, ModuleType]]:
-    ways = [
-        (
-            "penstock interpreted",
-            import_module("penstock.records.codec"),
-            import_module("penstock.records.builder"),
-        )
-    ]
+def _ours() -> list[Way]:
+    ways = [_way("penstock interpreted", "")]
     if records.COMPILED:
-        compiled = (
-            import_module("penstock.records._codec"),
-            import_module("penstock.records._builder"),
-        )
-        ways.insert(0, (COMPILED, *compiled))
+        ways.insert(0, _way(COMPILED, "_"))
     return ways
 
 
+def _way(name: str, prefix: str) -> Way:
+    modules = ("codec", "builder", "column_decoder", "column_encoder")
+    return Way(name, *(import_module(f"penstock.records.{prefix}{module}") for module in modules))
+
+
 def _subjects() -> list[Subject]:
-    ours = [Subject(name, *_our_codec(codec, builder)) for name, codec, builder in _ours()]
+    ours = [Subject(way.name, *_our_codec(way.codec, way.builder)) for way in _ours()]
     return [
         *ours,
         Subject(AIOKAFKA, *_their_codec(AiokafkaBuilder, AiokafkaBatch)),

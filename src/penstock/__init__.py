@@ -24,7 +24,8 @@ __version__ = "0.1.0"
 if os.environ.get("PENSTOCK_PURE"):
     # Hide the compiled codec: importing it fails as if it had not been built, and the same source
     # runs interpreted. Here, because the pure packages may not read `os`.
-    sys.modules["penstock.records._codec"] = None  # type: ignore[assignment]
+    for _name in ("builder", "codec", "column_decoder", "column_encoder", "cursor"):
+        sys.modules[f"penstock.records._{_name}"] = None  # type: ignore[assignment]
 
 
 _MODULES = {

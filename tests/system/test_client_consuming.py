@@ -18,6 +18,7 @@ from tests.system.clients import (
     tidy_client,
     until,
 )
+from tests.unit.records.column_rows import rows_of
 
 Start = int | datetime | str
 FIRST_MOMENT = datetime(2024, 5, 1, tzinfo=UTC)
@@ -40,16 +41,7 @@ async def numbers(penstock_broker: str, penstock_topic: str) -> str:
 
 def rows(entry: PartitionColumns) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """Offset, time, key and value of each row, out of the columns' buffers."""
-    columns = entry.columns
-    found = []
-    for row in range(columns.record_count):
-        pair = []
-        for column in (columns.keys, columns.values):
-            is_valid = column.validity[row >> 3] >> (row & 7) & 1
-            content = bytes(column.data[column.offsets[row] : column.offsets[row + 1]])
-            pair.append(content if is_valid else None)
-        found.append((columns.offsets[row], columns.timestamps_ms[row], pair[0], pair[1]))
-    return found
+    return [row[:4] for row in rows_of(entry.columns)]
 
 
 async def test_several_partitions_each_in_order(penstock_broker: str, penstock_topic: str) -> None:

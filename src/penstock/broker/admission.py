@@ -66,8 +66,13 @@ class Admission:
         # What is not later than this was allowed when the clock was last read, so it still is.
         self.latest_ms = NO_TIMESTAMP_MS
 
-    def admit(self, batch: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader]:
-        """The batch as the topic wants it, or the error that says why it does not."""
+    def admit(
+        self, batch: memoryview, header: BatchHeader, *, is_appended: bool = True
+    ) -> tuple[memoryview, BatchHeader]:
+        """The batch as the topic wants it, or the error that says why it does not.
+
+        is_appended: now, so that the broker's time is the present one.
+        """
         self._check_size(header)
         if header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatch("Transactional batches are not accepted yet.")
@@ -83,7 +88,7 @@ class Admission:
             batch = memoryview(changed)
             header = check_produced(batch)
             self._check_size(header)
-        if self._config.timestamp_type == "append":
+        if self._config.timestamp_type == "append" and is_appended:
             stamp_append_time(batch, now_ms)
             header = read_header(batch)
         return batch, header

@@ -27,7 +27,10 @@ from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.protocol_switch import ProtocolSwitch
 from penstock.broker.session import Session
+from penstock.broker.staging import Staging
+from penstock.broker.staging_log import StagingLog
 from penstock.broker.topics import Topics
+from penstock.coordination.staging.table import StagedWrites
 from penstock.model.ids import BrokerId
 from penstock.net.address import parse_address
 from penstock.net.channel import Channel
@@ -36,7 +39,7 @@ from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.driver import Driver
-from penstock.replication.flusher import ThreadFlusher
+from penstock.replication.flusher import Flusher, ThreadFlusher
 from penstock.storage.files import Directory
 
 
@@ -99,13 +102,22 @@ class Broker:
         topics = Topics(config, registry, partitions)
         partitions.begin()
         starting.push_async_callback(partitions.close)
-        await topics.open_all()
+        producer_ids = ProducerIds(registry)
+        staging = Staging(
+            StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock),
+            StagedWrites(),
+            producer_ids,
+            registry=registry,
+        )
+        await topics.open_all(between=staging.begin)
         group_log = GroupLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
         groups = GroupCoordinator(
             coordinator_config(config), group_log, registry=registry, clock=clock
         )
         await groups.start()
         starting.push_async_callback(groups.stop)
+        await staging.start()
+        starting.push_async_callback(staging.stop)
 
         context = Context(
             config=config,
@@ -115,20 +127,11 @@ class Broker:
             partitions=partitions,
             topics=topics,
             groups=groups,
-            producer_ids=ProducerIds(registry),
+            producer_ids=producer_ids,
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
+            staging=staging,
         )
-        housekeeping = Housekeeping(partitions, flusher, clock, config.retention_check_ms / 1000)
-        keeping = loop.create_task(housekeeping.run())
-        starting.push_async_callback(_cancel, keeping)
-        compaction_thread = ThreadFlusher(loop, 1)
-        compaction_thread.start()
-        starting.callback(compaction_thread.stop)
-        compactor = Compactor(
-            partitions, compaction_thread, clock, config.retention_check_ms / 1000
-        )
-        compactor.start()
-        starting.push_async_callback(compactor.stop)
+        self._start_keeping(starting, partitions, flusher)
 
         dispatcher = Dispatcher(context)
         starting.push_async_callback(dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000)
@@ -142,9 +145,26 @@ class Broker:
         # Before the server drains: a long poll would keep it until its time is up.
         starting.callback(partitions.begin_closing)
         starting.callback(groups.begin_closing)
+        starting.callback(staging.begin_closing)
 
         self.addresses = [str(address) for address in server.addresses]
         registry.register_broker(config.advertise or self.addresses[0])
+
+    def _start_keeping(
+        self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher
+    ) -> None:
+        """What goes over all partitions now and then."""
+        loop, clock = asyncio.get_running_loop(), self._clock
+        interval_s = self.config.retention_check_ms / 1000
+        housekeeping = Housekeeping(partitions, flusher, clock, interval_s)
+        keeping = loop.create_task(housekeeping.run())
+        starting.push_async_callback(_cancel, keeping)
+        compaction_thread = ThreadFlusher(loop, 1)
+        compaction_thread.start()
+        starting.callback(compaction_thread.stop)
+        compactor = Compactor(partitions, compaction_thread, clock, interval_s)
+        compactor.start()
+        starting.push_async_callback(compactor.stop)
 
     def _make_server(
         self, dispatcher: Dispatcher, kafka_dispatcher: KafkaDispatcher, driver: Driver

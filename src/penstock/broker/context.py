@@ -10,6 +10,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.staging import Staging
 from penstock.broker.topics import Topics
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
@@ -28,3 +29,4 @@ class Context:
     groups: GroupCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
+    staging: Staging

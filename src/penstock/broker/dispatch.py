@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from penstock.broker.context import Context
 from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.handlers import fetch, groups, hello, produce, topics
+from penstock.broker.handlers import fetch, groups, hello, produce, removals, staging, topics
 from penstock.broker.session import Session
 from penstock.model.errors import InternalError, PenstockError, UnknownCall
 from penstock.protocol import calls
@@ -32,6 +32,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.PRODUCE.number: produce.produce,
     calls.FETCH.number: fetch.fetch,
     calls.FIND_OFFSET.number: fetch.find_offset,
+    calls.STAGE.number: staging.stage,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -44,6 +45,11 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.COMMIT_OFFSETS.number: groups.commit_offsets,
     calls.FETCH_OFFSETS.number: groups.fetch_offsets,
     calls.LIST_GROUPS.number: groups.list_groups,
+    calls.COMMIT_STAGED.number: staging.commit_staged,
+    calls.ABORT_STAGED.number: staging.abort_staged,
+    calls.COMMITTED_EPOCH.number: staging.committed_epoch,
+    calls.LIST_REMOVALS.number: removals.list_removals,
+    calls.LIST_DELETED_TOPICS.number: removals.list_deleted_topics,
 }
 
 

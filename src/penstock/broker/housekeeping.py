@@ -71,8 +71,11 @@ class Housekeeping:
         except StorageError as error:
             # Where there is no room for a new segment, deleting old ones may make some.
             logger.warning("%s could not begin a new segment: %s", partition.name, error)
+        outlived = self._outlived(partition, now_ms)
         # What lies before the log's start can go in any case: its records were deleted.
-        delete_offset = max(self._delete_offset(partition, now_ms), log.start_offset)
+        delete_offset = log.start_offset
+        if outlived:
+            delete_offset = max(outlived[-1].end_offset, delete_offset)
         may_delete = partition.producers_saved_offset >= delete_offset > log.first_offset
         must_save = delete_offset > log.first_offset and not may_delete
         if must_save or partition.rolls_saved != log.rolls:
@@ -80,16 +83,39 @@ class Housekeeping:
             # takes away must not be all that is known of a producer.
             self._partitions.save_producers(partition)
         if may_delete:
-            for job in log.delete_before(delete_offset):
-                self._flusher.submit(job, lambda: None)
+            self._delete(partition, delete_offset, outlived, now_ms)
 
-    def _delete_offset(self, partition: Partition, now_ms: int) -> int:
-        """What lies before it may go, as far as it is in sealed segments."""
+    def _outlived(self, partition: Partition, now_ms: int) -> list[retention.Outlived]:
         if not partition.config.has_retention:
-            return partition.replica.log.start_offset
+            return []
         return retention.choose(
             partition.replica.log.segments(),
             now_ms=now_ms,
             retention_ms=partition.config.retention_ms,
             retention_bytes=partition.config.retention_bytes,
         )
+
+    def _delete(
+        self,
+        partition: Partition,
+        delete_offset: int,
+        outlived: list[retention.Outlived],
+        now_ms: int,
+    ) -> None:
+        replica = partition.replica
+        start_offset = replica.log.start_offset
+        jobs = replica.log.delete_before(delete_offset)
+        # Before the files are unlinked, which takes a while: a crash should not find them gone and
+        # nobody to say why.
+        replica.explain(
+            retention.removals(
+                outlived,
+                start_offset,
+                replica.log.start_offset,
+                now_ms=now_ms,
+                retention_ms=partition.config.retention_ms,
+                retention_bytes=partition.config.retention_bytes,
+            )
+        )
+        for job in jobs:
+            self._flusher.submit(job, lambda: None)

@@ -116,7 +116,16 @@ class Partition:
                 append.append_time_ms = header.max_timestamp_ms
         if header.producer_id < 0:
             append.base_offset = self.replica.propose(header, batch, append.finished)
-            return
+        else:
+            self.append_sequenced(header, batch, append)
+
+    def admit(self, batch: memoryview) -> tuple[memoryview, BatchHeader]:
+        """What a producer sent, checked as if it were appended, and as it may be appended later by
+        `append_sequenced`, whatever the topic's settings are by then."""
+        return self._admission.admit(batch, check_produced(batch), is_appended=False)
+
+    def append_sequenced(self, header: BatchHeader, batch: memoryview, append: Append) -> None:
+        """Propose the admitted batch of an idempotent producer, unless it is here already."""
         original = self.producers.check(header)
         if original is None:
             append.base_offset = self.replica.propose(header, batch, append.finished)

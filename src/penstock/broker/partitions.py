@@ -23,6 +23,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import Term, TopicId, TopicPartition, check_topic_name
+from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.registry.image import TopicImage
@@ -54,6 +55,9 @@ class Partitions:
         self._clean_ends: CleanEnds = {}
         self._was_clean = False
         self.is_closing = False
+        # Of staged writes that are not done: no partition forgets these. To be filled before the
+        # partitions that have them are opened.
+        self.kept_producers: set[int] = set()
 
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""
@@ -143,6 +147,22 @@ class Partitions:
             partition.replica.log.config = _log_config(config)
             partition.replica.set_durability(config.durability)
 
+    def as_deleted(self, topic: TopicImage) -> DeletedTopic:
+        """What is remembered of the topic if it is deleted now."""
+        return DeletedTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            at_ms=self._clock.now_ms(),
+            partitions=tuple(
+                DeletedPartition(
+                    partition.name.partition,
+                    partition.replica.log.start_offset,
+                    partition.replica.high_watermark,
+                )
+                for partition in self._of_topic(topic.name)
+            ),
+        )
+
     async def delete(self, topic: str) -> None:
         """Close the topic's partitions and move its folder to the trash. May be repeated."""
         partitions = self._of_topic(topic)
@@ -228,10 +248,13 @@ class Partitions:
         folder = self.folder(name)
         clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
         log = Log.open(folder, _log_config(config), clean_end=clean_end)
+        log.explain_cut(self._clock.now_ms())
         if clean_end is not None and clean_end.next_offset == log.next_offset:
-            producers = ProducerState.decode(clean_producers)
+            producers = ProducerState.decode(clean_producers, self.kept_producers)
         else:
-            producers = producer_snapshot.recover(folder, topic_id, log, self._clock.now_ms())
+            producers = producer_snapshot.recover(
+                folder, topic_id, log, self._clock.now_ms(), self.kept_producers
+            )
         replica = Replica(
             str(name),
             log,

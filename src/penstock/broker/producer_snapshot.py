@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Set
 from typing import Final
 
 from penstock.broker.partition import Partition
@@ -53,9 +54,11 @@ def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
     partition.replica.when_committed(end_offset, committed)
 
 
-def recover(folder: Directory, topic_id: TopicId, log: Log, now_ms: int) -> ProducerState:
+def recover(
+    folder: Directory, topic_id: TopicId, log: Log, now_ms: int, kept: Set[int]
+) -> ProducerState:
     """Who produced to the log: from the snapshot and the batches after it, or from all batches."""
-    producers, offset = ProducerState(), log.first_offset
+    producers, offset = ProducerState(kept), log.first_offset
     try:
         snapshot = read_journal(folder, _JOURNAL)
         if snapshot is not None and len(snapshot) >= _HEADER.size:
@@ -64,7 +67,7 @@ def recover(folder: Directory, topic_id: TopicId, log: Log, now_ms: int) -> Prod
                 # It must not be believed when the log has grown that far again.
                 remove_journal(folder, _JOURNAL)
             else:
-                producers = ProducerState.decode(snapshot[_HEADER.size :])
+                producers = ProducerState.decode(snapshot[_HEADER.size :], kept)
                 offset = max(offset, snapshot_offset)
     except CorruptLog as error:
         logger.warning("A producer snapshot is unusable, so the whole log is read: %s", error)

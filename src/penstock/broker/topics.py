@@ -24,6 +24,7 @@ from penstock.model.errors import (
 )
 from penstock.model.ids import check_public, check_topic_name, is_internal
 from penstock.model.limits import TOPICS_MAX
+from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
 from penstock.registry.image import TopicImage
@@ -46,9 +47,12 @@ class Topics:
     def effective_config(self, topic: TopicImage) -> TopicConfig:
         return with_settings(self._config.topic_defaults, topic.settings)
 
-    async def open_all(self) -> None:
+    async def open_all(self, between: Callable[[], None] = lambda: None) -> None:
         """At start: finish deletions, open every partition, take in folders the registry does not
-        know (it was lost, or the folder came from elsewhere)."""
+        know (it was lost, or the folder came from elsewhere).
+
+        between: called when the broker's own topics are open, and no others.
+        """
         for topic in list(self._registry.image.topics.values()):
             if topic.deleting:
                 await self._remove(topic.name)
@@ -58,7 +62,12 @@ class Topics:
                 logger.warning("The folder of topic %s is not in the registry: taken in", name)
                 await self._registry.create_topic(name, count, {})
         for topic in self._registry.image.topics.values():
-            self._partitions.open_found(topic, self.effective_config(topic))
+            if is_internal(topic.name):
+                self._partitions.open_found(topic, self.effective_config(topic))
+        between()
+        for topic in self._registry.image.topics.values():
+            if not is_internal(topic.name):
+                self._partitions.open_found(topic, self.effective_config(topic))
 
     async def create(
         self, name: str, partitions: int, settings: Mapping[str, str], *, internal: bool = False
@@ -114,7 +123,7 @@ class Topics:
         async with self._changing:
             if name not in self._registry.image.topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
-            await self._remove(name)
+            await self._remove(name, self._partitions.as_deleted(self._registry.image.topics[name]))
         await asyncio.to_thread(self._partitions.empty_trash)
 
     async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
@@ -186,11 +195,12 @@ class Topics:
                 f"{error.message} This broker does not create topics itself."
             ) from None
 
-    async def _remove(self, name: str) -> None:
-        """Delete, or finish a deletion that had begun."""
+    async def _remove(self, name: str, deletion: DeletedTopic | None = None) -> None:
+        """Delete, or finish a deletion that had begun. Without a `deletion` nothing is remembered:
+        users never had the topic, or it was remembered when its deletion began."""
         if not self._registry.image.topics[name].deleting:
             try:
-                await self._registry.begin_deletion(name)
+                await self._registry.begin_deletion(name, deletion)
             except StorageError:
                 if self._registry.image.topics[name].deleting:
                     # A restart will delete it, so nothing more may be acknowledged in it.

@@ -55,8 +55,14 @@ def key_of(number: int) -> bytes:
     return b"customer-%02d" % (number % _KEYS)
 
 
+def amount_of(number: int) -> int:
+    """What the order is worth: some amount that is easily checked."""
+    return 1 + number % 97
+
+
 def value_of(number: int) -> bytes:
-    return (b'{"order": %d, "note": "' % number).ljust(_VALUE_BYTES - 2, b".") + b'"}'
+    order = b'{"order": %d, "amount": %d, "note": "' % (number, amount_of(number))
+    return order.ljust(_VALUE_BYTES - 2, b".") + b'"}'
 
 
 def prove(acknowledged: Mapping[int, Place], found: Iterable[Found]) -> Verdict:

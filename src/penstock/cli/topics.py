@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli.output import note, show_json, show_rows, show_table
+from penstock.cli.output import Row, note, show_json, show_rows, show_table
+from penstock.cli.quantities import moment_text
 from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
 from penstock.cli.settings import topic_settings
 from penstock.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from penstock.client.admin import TopicDescription
+    from penstock.client.admin import Admin, TopicDescription
     from penstock.client.client import Client
 
 app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
@@ -47,6 +49,9 @@ GROUPS: Final = {
     ),
     "segments": ("segment_bytes", "segment_ms", "index_interval_bytes"),
 }
+
+# Why messages are gone, as far back as is worth a look; `--json` has all that the broker remembers.
+REMOVALS_SHOWN: Final = 3
 
 
 @app.command("list")
@@ -104,7 +109,7 @@ def create(
 
 @app.command()
 def describe(topic: Topic, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
-    """Show a topic's partitions and settings.
+    """Show a topic's partitions and settings, and why messages are gone from it.
 
     \b
     Examples:
@@ -113,7 +118,8 @@ def describe(topic: Topic, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Js
     """
 
     async def work(mq: Client) -> None:
-        _show(await mq.admin.describe_topic(topic), as_json=as_json)
+        described = await mq.admin.describe_topic(topic)
+        _show(described, await _removals(mq.admin, described), as_json=as_json)
 
     run_with_client(bootstrap, work)
 
@@ -177,7 +183,27 @@ def delete(
     run_with_client(bootstrap, work)
 
 
-def _show(topic: TopicDescription, *, as_json: bool) -> None:
+async def _removals(admin: Admin, topic: TopicDescription) -> list[list[Row]]:
+    """What is gone from each partition, oldest first; an offline one cannot be asked."""
+    partitions = [entry.partition for entry in topic.partitions if not entry.is_offline]
+    answers = await asyncio.gather(*(admin.removals(topic.name, one) for one in partitions))
+    return [
+        [
+            {
+                "partition": partition,
+                "first": removal.first_offset,
+                "last": removal.end_offset - 1,
+                "gone_by": removal.cause,
+                "at": moment_text(removal.at_ms),
+                "because": removal.detail,
+            }
+            for removal in removals
+        ]
+        for partition, removals in zip(partitions, answers, strict=True)
+    ]
+
+
+def _show(topic: TopicDescription, removals: Sequence[Sequence[Row]], *, as_json: bool) -> None:
     partitions = [
         {
             "partition": entry.partition,
@@ -196,6 +222,7 @@ def _show(topic: TopicDescription, *, as_json: bool) -> None:
                 "name": topic.name,
                 "id": topic.topic_id,
                 "partitions": partitions,
+                "removals": [removal for some in removals for removal in some],
                 "config": dict(topic.config),
                 "changed": sorted(topic.changed),
             }
@@ -212,6 +239,9 @@ def _show(topic: TopicDescription, *, as_json: bool) -> None:
         for name in names
     ]
     show_table(partitions, tuple(partitions[0]))
+    latest = [removal for some in removals for removal in some[-REMOVALS_SHOWN:]]
+    if latest:
+        show_table(latest, tuple(latest[0]))
     show_table(settings, tuple(settings[0]))
 
 

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from penstock.client.lanes import Batch, Lane
+from penstock.client.lanes import Batch, FinishedRecords, Lane
 from penstock.client.memory import MemoryBound
 from penstock.client.partitioner import POSITIVE, partition_of_key
 from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest
 from penstock.model.limits import BATCH_BYTES_MAX
-from penstock.records import BatchBuilder, murmur2
+from penstock.records import BatchBuilder, EncodedBatch, murmur2
 from penstock.records.header import Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -157,6 +157,18 @@ class Accumulator:
                 await self._memory.wait_for_release()
         return placed
 
+    def place_batch(self, topic: str, encoded: EncodedBatch) -> bool:
+        """Queue a finished batch behind all messages of its partition. False if the caller has to
+        wait, for the topic's partitions or for room."""
+        return self._place_batch(topic, encoded, is_first=False)
+
+    async def place_batch_with_room(self, topic: str, encoded: EncodedBatch) -> None:
+        """Like `place_batch`, waiting for room. Cancelled, the batch was not taken."""
+        async with self._memory.turn:
+            while not self._place_batch(topic, encoded, is_first=True):
+                self.make_due()
+                await self._memory.wait_for_release()
+
     def know_topic(self, topic: str, partition_count: int) -> None:
         """Take note of a topic's partitions, which may have become more, or fewer."""
         assert partition_count > 0, f"{topic} has {partition_count} partitions"
@@ -229,15 +241,14 @@ class Accumulator:
             self._on_ready(lane)
 
     def _place(self, message: Outgoing, *, is_first: bool) -> tuple[Batch, int] | None:
-        if self._closed:
-            raise ClientClosed("The producer was closed: make another one to go on.")
+        self._check_open()
         lanes = self._topics.get(message.topic)
         if lanes is None:
             return None
         lane = self._choose(message, lanes)
         while lane.open is not None:
             with self.lock:
-                index = lane.open.builder.append(
+                index = lanes.appends[lane.partition](
                     message.timestamp_ms, message.key, message.value, message.headers
                 )
             if index >= 0:
@@ -253,6 +264,23 @@ class Accumulator:
         if not self._memory.try_reserve(bytes_needed, is_first=is_first):
             return None
         return self._open(lanes, lane, builder, bytes_needed), 0
+
+    def _place_batch(self, topic: str, encoded: EncodedBatch, *, is_first: bool) -> bool:
+        self._check_open()
+        lanes = self._topics.get(topic)
+        if lanes is None:
+            return False
+        lane = _lane_of(topic, encoded.partition, lanes)
+        size_bytes = len(encoded.data)
+        self._check_size(f"A batch for topic {topic!r} has {size_bytes} bytes", size_bytes)
+        if not self._memory.try_reserve(size_bytes, is_first=is_first):
+            return False
+        if lane.open is not None:
+            self.seal(lane)
+        records = FinishedRecords(encoded.data, encoded.record_count)
+        lane.ready.append(Batch(records, size_bytes, self._loop.time() + self._delivery_timeout_s))
+        self._on_ready(lane)
+        return True
 
     def _open(
         self, lanes: _TopicLanes, lane: Lane, builder: BatchBuilder, reserved_bytes: int
@@ -275,26 +303,35 @@ class Accumulator:
 
     def _bytes_needed(self, message: Outgoing) -> int:
         size_bytes = message.size_bytes
+        what = f"A message for topic {message.topic!r} has about {size_bytes} bytes"
+        self._check_size(what, size_bytes)
+        return max(self._batch_bytes, size_bytes)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("The producer was closed: make another one to go on.")
+
+    def _check_size(self, what: str, size_bytes: int) -> None:
         limit_bytes = min(self._memory.limit_bytes, BATCH_BYTES_MAX)
         if size_bytes > limit_bytes:
             remedy = "send its content in parts"
             if limit_bytes < BATCH_BYTES_MAX:
                 remedy += ", or raise buffer_bytes"
-            raise BatchTooLarge(
-                f"A message for topic {message.topic!r} has about {size_bytes} bytes, and this "
-                f"producer takes {limit_bytes} at most: {remedy}."
-            )
-        return max(self._batch_bytes, size_bytes)
+            raise BatchTooLarge(f"{what}, and this producer takes {limit_bytes} at most: {remedy}.")
 
     @staticmethod
     def _choose(message: Outgoing, lanes: _TopicLanes) -> Lane:
         if message.partition is not None:
-            if not 0 <= message.partition < len(lanes.lanes):
-                raise InvalidRequest(
-                    f"Topic {message.topic!r} has no partition {message.partition}: it has "
-                    f"{len(lanes.lanes)}, numbered from 0."
-                )
-            return lanes.lanes[message.partition]
+            return _lane_of(message.topic, message.partition, lanes)
         if message.key is not None:
             return lanes.lanes[partition_of_key(message.key, len(lanes.lanes))]
         return lanes.lanes[lanes.sticky]
+
+
+def _lane_of(topic: str, partition: int, lanes: _TopicLanes) -> Lane:
+    if not 0 <= partition < len(lanes.lanes):
+        raise InvalidRequest(
+            f"Topic {topic!r} has no partition {partition}: it has {len(lanes.lanes)}, numbered "
+            f"from 0."
+        )
+    return lanes.lanes[partition]

@@ -6,14 +6,17 @@ broker may have done it, so an answer that was lost shows as an error and not as
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.client.committer import commit_offsets, fetch_offsets
 from penstock.client.routes import Routes
 from penstock.client.starts import Start, check_start, find_request
-from penstock.model.errors import PenstockError, from_code
+from penstock.model.errors import MalformedFrame, PenstockError, UnknownTopic, from_code
 from penstock.model.ids import TopicPartition, check_topic_name
+from penstock.model.removal import REMOVAL_CAUSES, DeletedPartition, DeletedTopic, Removal
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import (
     ADD_PARTITIONS,
@@ -22,8 +25,13 @@ from penstock.protocol.calls import (
     DELETE_TOPIC,
     DESCRIBE_TOPIC,
     FIND_OFFSET,
+    LIST_DELETED_TOPICS,
     LIST_GROUPS,
+    LIST_REMOVALS,
 )
+
+# Calls of one question that are under way together: enough to hide the way there and back.
+_CALLS_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,11 @@ class PartitionDescription:
     error: PenstockError | None
     """Why the partition is read-only or offline, if it is."""
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether its log could not be opened, so that none of its offsets are known."""
+        return self.error is not None and self.segment_count == 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
@@ -62,6 +75,21 @@ class TopicDescription:
     changed: tuple[str, ...]
     """The settings that differ from the broker's defaults."""
     partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """How far a group is behind in one partition."""
+
+    topic: str
+    partition: int
+    committed: int
+    """The next offset the group reads."""
+    log_start: int
+    """Where the partition begins: what was committed before it is gone unread."""
+    end: int
+    lag: int
+    """From `committed` to `end`; 0 where the group is beyond the end, which a crash may cut."""
 
 
 class Admin:
@@ -149,6 +177,70 @@ class Admin:
         """Set a group's place. A consumer of the group that runs will set it again."""
         await commit_offsets(self._routes, group, offsets)
 
+    async def group_lag(self, group: str) -> list[GroupLag]:
+        """How far the group is behind, in each partition it has a place in; by topic and number.
+
+        A partition that is offline has no end to be behind of, and is left out.
+        """
+        offsets = await self.group_offsets(group)
+        lags = []
+        for topic in sorted({partition.topic for partition in offsets}):
+            try:
+                described = await self.describe_topic(topic)
+            except UnknownTopic:
+                continue  # deleted in this moment, and the group's place with it
+            for entry in described.partitions:
+                committed = offsets.get(TopicPartition(topic, entry.partition))
+                if committed is None or entry.is_offline:
+                    continue
+                lags.append(
+                    GroupLag(
+                        topic=topic,
+                        partition=entry.partition,
+                        committed=committed,
+                        log_start=entry.log_start_offset,
+                        end=entry.high_watermark,
+                        lag=max(entry.high_watermark - committed, 0),
+                    )
+                )
+        return lags
+
+    async def topic_groups(self, topic: str) -> dict[str, dict[int, int]]:
+        """The groups that have a place in the topic: the next offset to read, by partition."""
+        groups = await self.list_groups()
+        found: dict[str, dict[int, int]] = {}
+        for first in range(0, len(groups), _CALLS_AT_ONCE):
+            some = groups[first : first + _CALLS_AT_ONCE]
+            answers = await asyncio.gather(*(self.group_offsets(group, [topic]) for group in some))
+            for group, offsets in zip(some, answers, strict=True):
+                if offsets:
+                    found[group] = {place.partition: offset for place, offset in offsets.items()}
+        return found
+
+    async def removals(self, topic: str, partition: int) -> list[Removal]:
+        """Why offsets of the partition are gone, oldest first. The broker remembers the latest."""
+        request = pb.ListRemovalsRequest(topic=topic, partition=partition)
+        leader = TopicPartition(topic, partition)
+        answer = await self._routes.call_leader(leader, LIST_REMOVALS, request)
+        return [_removal(entry) for entry in answer.removals]
+
+    async def deleted_topics(self, name: str | None = None) -> list[DeletedTopic]:
+        """The latest deletions of topics, or of topics of one name, oldest first."""
+        request = pb.ListDeletedTopicsRequest(name=name or "")
+        answer = await self._routes.call_any(LIST_DELETED_TOPICS, request)
+        return [
+            DeletedTopic(
+                name=topic.name,
+                topic_id=topic.id,
+                at_ms=topic.at_ms,
+                partitions=tuple(
+                    DeletedPartition(entry.partition, entry.start_offset, entry.end_offset)
+                    for entry in topic.partitions
+                ),
+            )
+            for topic in answer.topics
+        ]
+
 
 def _partition(entry: pb.DescribeTopicResponse.Partition) -> PartitionDescription:
     return PartitionDescription(
@@ -165,3 +257,16 @@ def _partition(entry: pb.DescribeTopicResponse.Partition) -> PartitionDescriptio
 
 def _error(error: pb.Error) -> PenstockError:
     return from_code(error.code, error.message)
+
+
+def _removal(entry: pb.ListRemovalsResponse.Removal) -> Removal:
+    for cause in REMOVAL_CAUSES:
+        if cause == entry.cause:
+            return Removal(
+                first_offset=entry.first_offset,
+                end_offset=entry.end_offset,
+                cause=cause,
+                at_ms=entry.at_ms,
+                detail=entry.detail,
+            )
+    raise MalformedFrame(f"The broker names a cause of removal that is unknown: {entry.cause!r}.")

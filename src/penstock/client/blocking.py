@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
-from penstock.client.admin import TopicDescription, TopicSummary
+from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
+from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
@@ -23,10 +24,12 @@ from penstock.client.loop_thread import LoopThread
 from penstock.client.producer import Producer, ProducerSettings, explained
 from penstock.client.reader import PartitionColumns
 from penstock.client.receipts import Receipt
+from penstock.client.staged_write import CommittedWrite, StagedAttempt
 from penstock.client.starts import Start
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.model.ids import TopicPartition
-from penstock.records import Message
+from penstock.model.removal import DeletedTopic, Removal
+from penstock.records import Columns, EncodedBatch, Message
 
 
 def connect_blocking(
@@ -101,6 +104,59 @@ class BlockingClient:
             raise InvalidRequest("There is no topic to subscribe to: name at least one.")
         return self.consumer(*topics, **settings)
 
+    def read_range(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        include_headers: bool = False,
+        producer_times: bool = False,
+    ) -> Iterator[Columns]:
+        """See `Client.read_range`. Messages are decoded in the caller's thread, while the next are
+        being fetched."""
+        thread = self._open_thread()
+        reader = thread.call(
+            lambda: self._client.range_reader(
+                topic,
+                partition,
+                start,
+                end,
+                include_headers=include_headers,
+                producer_times=producer_times,
+            )
+        )
+        return reader.blocking_columns(thread)
+
+    def partition_count(self, topic: str, *, create: bool = False) -> int:
+        """How many partitions the topic has now. create: let the broker make it if it may."""
+        return self._open_thread().run(self._client.partition_count(topic, create=create))
+
+    def staged_write(
+        self, write: str, epoch: int, attempt: str | None = None
+    ) -> BlockingStagedWrite:
+        """A part of a write that appears all at once, and exactly once, when `commit_staged`
+        names it. Use it in a `with`."""
+        thread = self._open_thread()
+        staged = thread.call(lambda: self._client.staged_write(write, epoch, attempt))
+        return BlockingStagedWrite(thread, staged)
+
+    def commit_staged(
+        self, write: str, epoch: int, attempts: Sequence[StagedAttempt], *, last: bool = False
+    ) -> CommittedWrite:
+        """Let what these attempts staged appear; returns when it is readable."""
+        thread = self._open_thread()
+        return thread.run(self._client.commit_staged(write, epoch, attempts, last=last))
+
+    def abort_staged(self, write: str, epoch: int, attempts: Sequence[StagedAttempt]) -> None:
+        """Drop what these attempts staged, unless it was committed."""
+        self._open_thread().run(self._client.abort_staged(write, epoch, attempts))
+
+    def committed_epoch(self, write: str) -> int | None:
+        """The last epoch committed under this name; None if there is none."""
+        return self._open_thread().run(self._client.committed_epoch(write))
+
     def _open_thread(self) -> LoopThread:
         if not self._is_open:
             raise ClientClosed("The client is not connected: use it inside its `with`.")
@@ -164,6 +220,10 @@ class BlockingProducer:
             topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
         return self._thread.run(publishing)
+
+    def send_batches(self, topic: str, batches: Iterable[EncodedBatch]) -> None:
+        """Queue finished batches; waits only while the buffer is full. See `Producer`."""
+        self._thread.run(self._producer.send_batches(topic, batches))
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged; DeliveryFailed for what was not."""
@@ -311,3 +371,15 @@ class BlockingAdmin:
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         self._run(self._admin.commit_offsets(group, offsets))
+
+    def group_lag(self, group: str) -> list[GroupLag]:
+        return self._run(self._admin.group_lag(group))
+
+    def topic_groups(self, topic: str) -> dict[str, dict[int, int]]:
+        return self._run(self._admin.topic_groups(topic))
+
+    def removals(self, topic: str, partition: int) -> list[Removal]:
+        return self._run(self._admin.removals(topic, partition))
+
+    def deleted_topics(self, name: str | None = None) -> list[DeletedTopic]:
+        return self._run(self._admin.deleted_topics(name))

@@ -6,7 +6,7 @@ The invariant: whatever a client made (producers, consumers, tasks, sockets) has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -17,11 +17,23 @@ from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
+from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
 from penstock.client.routes import Routes
+from penstock.client.staged_write import (
+    CommittedWrite,
+    StagedAttempt,
+    StagedWrite,
+    abort_staged,
+    commit_request,
+    commit_staged,
+    committed_epoch,
+)
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
+from penstock.model.ids import TopicPartition
 from penstock.net.address import Address, parse_address
+from penstock.records import Columns
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
@@ -42,7 +54,9 @@ class Client:
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self._bootstrap = bootstrap
         self._config = config
-        self._members: dict[Producer | Consumer, None] = {}  # in the order they were made
+        self._members: dict[
+            Producer | Consumer | StagedWrite, None
+        ] = {}  # in the order they were made
         self._publisher: Producer | None = None
         self._connected: _Connected | None = None
 
@@ -133,12 +147,104 @@ class Client:
             raise InvalidRequest("There is no topic to subscribe to: name at least one.")
         return self.consumer(*topics, **settings)
 
+    def read_range(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        include_headers: bool = False,
+        producer_times: bool = False,
+    ) -> AsyncIterator[Columns]:
+        """Exactly the messages from offset `start` to before `end` that exist, in order, as
+        columns: `async for columns in mq.read_range("orders", 0, 0, 1_000_000)`.
+
+        OffsetOutOfRange if some of them are gone, or not there yet. producer_times: see
+        `records.decode_columns`.
+        """
+        reader = self.range_reader(
+            topic,
+            partition,
+            start,
+            end,
+            include_headers=include_headers,
+            producer_times=producer_times,
+        )
+        return reader.columns()
+
+    def range_reader(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        include_headers: bool,
+        producer_times: bool,
+    ) -> RangeReader:
+        """What `read_range` reads with, for a facade that decodes in another thread."""
+        connected = self._connection()
+        return RangeReader(
+            connected.routes,
+            connected.scope,
+            TopicPartition(topic, partition),
+            start,
+            end,
+            include_headers=include_headers,
+            producer_times=producer_times,
+        )
+
+    async def partition_count(self, topic: str, *, create: bool = False) -> int:
+        """How many partitions the topic has now. create: let the broker make it if it may."""
+        routes = self._connection().routes
+        return (await routes.topic(topic, refresh=True, create=create)).partition_count
+
+    def staged_write(self, write: str, epoch: int, attempt: str | None = None) -> StagedWrite:
+        """A part of a write whose messages appear all at once, and exactly once, when
+        `commit_staged` names it. Use it in an `async with`.
+
+        write: the name under which epochs follow one another. attempt: unique to one try of one
+        task; a fresh one unless given.
+        """
+        staged = StagedWrite(
+            self._connection().routes,
+            self._config,
+            write=write,
+            epoch=epoch,
+            attempt=attempt,
+            on_end=self._forget,
+        )
+        self._members[staged] = None
+        return staged
+
+    async def commit_staged(
+        self, write: str, epoch: int, attempts: Sequence[StagedAttempt], *, last: bool = False
+    ) -> CommittedWrite:
+        """Let what these attempts staged appear, in this order; returns when it is readable. An
+        epoch is committed once: what a second commit of it names does not count.
+
+        last: the name of the write is not used again, so the broker may forget it after a day.
+        """
+        routes = self._connection().routes
+        request = commit_request(write, epoch, attempts, last=last)
+        return await commit_staged(routes, self._config, request)
+
+    async def abort_staged(self, write: str, epoch: int, attempts: Sequence[StagedAttempt]) -> None:
+        """Drop what these attempts staged, unless it was committed."""
+        names = [attempt.attempt for attempt in attempts]
+        await abort_staged(self._connection().routes, write, epoch, names)
+
+    async def committed_epoch(self, write: str) -> int | None:
+        """The last epoch committed under this name; None if there is none."""
+        return await committed_epoch(self._connection().routes, write)
+
     def _connection(self) -> _Connected:
         if self._connected is None:
             raise ClientClosed("The client is not connected: use it inside its `async with`.")
         return self._connected
 
-    def _forget(self, member: Producer | Consumer) -> None:
+    def _forget(self, member: Producer | Consumer | StagedWrite) -> None:
         self._members.pop(member, None)
 
 

@@ -16,11 +16,16 @@ from penstock.client.receipts import Receipt
 from penstock.model.errors import PenstockError
 from penstock.net.channel import Channel
 from penstock.records import BatchBuilder
-from penstock.records.header import read_header, write_header
+from penstock.records.header import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    read_header,
+    write_header,
+)
 
 # Kafka's rule: 0 comes after 2147483647.
 SEQUENCE_MASK: Final = 2**31 - 1
-NO_SEQUENCE: Final = -1
 
 
 class ProducerIdentity(NamedTuple):
@@ -28,6 +33,26 @@ class ProducerIdentity(NamedTuple):
 
     producer_id: int
     producer_epoch: int
+
+
+class FinishedRecords:
+    """A batch that somebody else built, with the face of a builder: only its producer is open."""
+
+    __slots__ = ("_data", "record_count", "size_bytes")
+
+    def __init__(self, data: bytearray, record_count: int) -> None:
+        self._data = data
+        self.record_count = record_count
+        self.size_bytes = len(data)
+
+    def build(
+        self,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+    ) -> bytearray:
+        return _renumbered(self._data, producer_id, producer_epoch, base_sequence)
 
 
 class Batch:
@@ -45,7 +70,9 @@ class Batch:
         "uncertain",
     )
 
-    def __init__(self, builder: BatchBuilder, reserved_bytes: int, deadline_s: float) -> None:
+    def __init__(
+        self, builder: BatchBuilder | FinishedRecords, reserved_bytes: int, deadline_s: float
+    ) -> None:
         self.builder = builder
         self.reserved_bytes = reserved_bytes
         self.deadline_s = deadline_s
@@ -171,12 +198,18 @@ class Lane:
                     base_sequence=batch.sequence,
                 )
             else:
-                header = read_header(batch.payload)._replace(
-                    producer_id=self.identity.producer_id,
-                    producer_epoch=self.identity.producer_epoch,
-                    base_sequence=batch.sequence,
-                )
-                write_header(batch.payload, header)
+                _renumbered(batch.payload, *self.identity, batch.sequence)
             self.next_sequence = (self.next_sequence + batch.builder.record_count) & SEQUENCE_MASK
         assert batch.payload is not None, f"a batch of {self} has numbers but no bytes"
         return batch.payload
+
+
+def _renumbered(
+    batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int
+) -> bytearray:
+    """The batch as another producer's, in place."""
+    header = read_header(batch)._replace(
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+    )
+    write_header(batch, header)
+    return batch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import time_ns
 from types import TracebackType
@@ -24,7 +24,7 @@ from penstock.client.sender import Sender
 from penstock.client.turn import TURN
 from penstock.model.errors import InvalidConfig, PenstockError
 from penstock.model.limits import BATCH_BYTES_MAX, KIB, MIB
-from penstock.records import Codec
+from penstock.records import Codec, EncodedBatch
 
 logger = logging.getLogger(__name__)
 
@@ -231,6 +231,18 @@ class Producer:
         )
         return await future
 
+    async def send_batches(self, topic: str, batches: Iterable[EncodedBatch]) -> None:
+        """Queue finished batches, as `records.encode_columns` makes them, each behind all messages
+        sent to its partition before. Waits only while the buffer is full; `flush` tells of their
+        delivery. The batches are given away: they are numbered in place.
+        """
+        for batch in batches:
+            while not self._accumulator.place_batch(topic, batch):
+                if self._accumulator.knows(topic):
+                    await self._accumulator.place_batch_with_room(topic, batch)
+                    break
+                await self._learn(topic)
+
     async def flush(self) -> None:
         """Wait until everything queued so far is acknowledged.
 
@@ -281,12 +293,15 @@ class Producer:
         placed = None
         while placed is None:
             if not self._accumulator.knows(message.topic):
-                route = await self._routes.topic(message.topic, create=True)
-                self._accumulator.know_topic(route.topic, route.partition_count)
+                await self._learn(message.topic)
                 placed = self._accumulator.place(message)
             else:
                 placed = await self._accumulator.place_with_room(message)
         return placed
+
+    async def _learn(self, topic: str) -> None:
+        route = await self._routes.topic(topic, create=True)
+        self._accumulator.know_topic(route.topic, route.partition_count)
 
     def _on_route(self, route: TopicRoute) -> None:
         if self._accumulator.knows(route.topic):

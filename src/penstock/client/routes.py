@@ -99,6 +99,10 @@ class Routes:
             raise NotLeader(f"Partition {topic}-{partition} has no leader now: it may be elected.")
         return await self._links.broker(leader)
 
+    async def coordinator(self) -> Channel:
+        """A channel to the broker that keeps staged writes: with one broker, any."""
+        return await self._links.any_broker()
+
     async def call_any(
         self, call: CallType[RequestT, ResponseT], request: RequestT, *, repeatable: bool = True
     ) -> ResponseT:
@@ -111,12 +115,20 @@ class Routes:
             del failures
             return await self._links.any_broker()
 
-        return await self._call(channel, call, request, repeatable)
+        response, _ = await self._call(channel, call, request, repeatable)
+        return response
 
     async def call_leader(
         self, partition: TopicPartition, call: CallType[RequestT, ResponseT], request: RequestT
     ) -> ResponseT:
         """Call the leader of a partition, with a new route after each failure."""
+        response, _ = await self.call_leader_for_payload(partition, call, request)
+        return response
+
+    async def call_leader_for_payload(
+        self, partition: TopicPartition, call: CallType[RequestT, ResponseT], request: RequestT
+    ) -> tuple[ResponseT, memoryview]:
+        """The same, for a call whose answer has a payload."""
 
         async def channel(failures: int) -> Channel:
             return await self.leader(*partition, refresh=failures > 0)
@@ -196,7 +208,7 @@ class Routes:
         call: CallType[RequestT, ResponseT],
         request: RequestT,
         repeatable: bool,
-    ) -> ResponseT:
+    ) -> tuple[ResponseT, memoryview]:
         """Find the broker and call it until it answers. `find` is given the failures so far."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._config.request_timeout_s
@@ -208,8 +220,7 @@ class Routes:
                     channel = await find(failures)
                     called = True
                     timeout_s = max(deadline_s - loop.time(), 0.001)
-                    response, _ = await channel.call(call, request, timeout_s=timeout_s)
-                    return response
+                    return await channel.call(call, request, timeout_s=timeout_s)
             except TimeoutError:
                 raise TimedOut(
                     f"{call.name} was not answered within {self._config.request_timeout_ms} ms: "

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from penstock.client.backoff import Backoff
-from penstock.client.lanes import NO_SEQUENCE, Batch, Lane, ProducerIdentity
+from penstock.client.lanes import Batch, Lane, ProducerIdentity
 from penstock.client.reports import Reports
 from penstock.client.routes import Routes
 from penstock.client.tasks import TaskScope
@@ -46,6 +46,7 @@ from penstock.model.limits import PRODUCER_WINDOW_BATCHES
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import INIT_PRODUCER, PRODUCE, parse
+from penstock.records.header import NO_SEQUENCE
 
 logger = logging.getLogger(__name__)
 

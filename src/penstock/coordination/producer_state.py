@@ -10,6 +10,7 @@ Entries are plain tuples: `check` and `record` run once per batch on the broker'
 from __future__ import annotations
 
 import struct
+from collections.abc import Set
 from typing import Final, NamedTuple, Protocol
 
 from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
@@ -53,9 +54,14 @@ class ProducerEntry(NamedTuple):
 
 class ProducerState:
     """The producers of one partition. The shell calls `check`, then `record` for what it appends,
-    and `restore` when an append had to be undone."""
+    and `restore` when an append had to be undone.
 
-    def __init__(self) -> None:
+    kept: producers that are not forgotten for as long as they are in there; the shell's to fill,
+    one for all partitions. A staged write that is not done finds out by them where it had come.
+    """
+
+    def __init__(self, kept: Set[int] = frozenset()) -> None:
+        self._kept = kept
         # In the order of their last append, so that the first is the one longest silent.
         self._entries: dict[int, ProducerEntry] = {}
 
@@ -96,8 +102,19 @@ class ProducerState:
             window = (*previous.window[1 - PRODUCER_WINDOW_BATCHES :], remembered)
         entries[batch.producer_id] = ProducerEntry(batch.producer_epoch, now_ms, window)
         if len(entries) > PRODUCERS_PER_PARTITION_MAX:
-            del entries[next(iter(entries))]
+            silent = next((entry for entry in entries if entry not in self._kept), None)
+            if silent is not None:
+                del entries[silent]
         return previous
+
+    def forget(self, producer_id: int) -> None:
+        """It will not come again."""
+        self._entries.pop(producer_id, None)
+
+    def last_batch(self, producer_id: int) -> tuple[int, int] | None:
+        """The epoch and the last sequence of the producer's last batch."""
+        entry = self._entries.get(producer_id)
+        return None if entry is None else (entry.epoch, entry.window[-1].last_sequence)
 
     def restore(self, producer_id: int, previous: ProducerEntry | None) -> None:
         """Take back a `record`. Several are taken back newest first."""
@@ -109,10 +126,13 @@ class ProducerState:
     def expire(self, now_ms: int) -> None:
         """Forget producers that have been silent for too long."""
         silent_before_ms = now_ms - PRODUCER_SILENCE_MS_MAX
-        while self._entries:
-            producer_id = next(iter(self._entries))
-            if self._entries[producer_id].last_append_ms >= silent_before_ms:
-                return
+        silent = []
+        for producer_id, entry in self._entries.items():
+            if entry.last_append_ms >= silent_before_ms:
+                break
+            if producer_id not in self._kept:
+                silent.append(producer_id)
+        for producer_id in silent:
             del self._entries[producer_id]
 
     def encode(self) -> bytes:
@@ -126,9 +146,9 @@ class ProducerState:
         return b"".join(parts)
 
     @classmethod
-    def decode(cls, data: bytes) -> ProducerState:
+    def decode(cls, data: bytes, kept: Set[int] = frozenset()) -> ProducerState:
         """The state that `encode` wrote."""
-        state = cls()
+        state = cls(kept)
         position = 0
         try:
             while position < len(data):

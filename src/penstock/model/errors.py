@@ -14,6 +14,7 @@
     │                        InvalidSessionTimeout  FencedMemberEpoch  StaleMemberEpoch
     │                        UnsupportedAssignor  GroupSubscribed  OffsetMetadataTooLarge
     │                        InvalidRegularExpression
+    ├── StagedWriteError     StagedBatchesMissing
     ├── OffsetOutOfRange
     ├── NotLeader, NotEnoughReplicas, StaleTerm, UnknownTerm
     ├── StorageError         DiskFull  StorageFailed  CorruptLog
@@ -344,6 +345,21 @@ class InvalidRegularExpression(GroupError):
     code = 98
 
 
+# --- staged writes -----------------------------------------------------------------------------
+
+
+class StagedWriteError(PenstockError):
+    """Something is wrong with a staged write."""
+
+    code = 100
+
+
+class StagedBatchesMissing(StagedWriteError):
+    """Not everything that is named was staged, or it was dropped since: stage it again."""
+
+    code = 101
+
+
 # --- reading, routing --------------------------------------------------------------------------
 
 
@@ -351,6 +367,9 @@ class OffsetOutOfRange(PenstockError):
     """The offset is before the first or after the last message of the partition."""
 
     code = 50
+    # Where the partition begins and ends, if whoever raised it knows.
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
 
 
 class NotLeader(PenstockError):

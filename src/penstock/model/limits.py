@@ -54,6 +54,15 @@ OPENED_BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX
 # batch more, are for the next one.
 COMPACTION_KEYS_MAX: Final = 1_000_000
 
+# --- what is gone ------------------------------------------------------------------------------
+
+# Removals remembered for each partition, some 8 kB of journal: written whole when one is added.
+REMOVALS_MAX: Final = 64
+# Deleted topics remembered, and partitions of all of them together: the registry's journal has
+# them in it, and is written whole at every change.
+DELETED_TOPICS_MAX: Final = 1_000
+DELETED_PARTITIONS_MAX: Final = 10_000
+
 # --- connections -------------------------------------------------------------------------------
 
 CONNECTIONS_MAX_DEFAULT: Final = 10_000
@@ -128,3 +137,27 @@ TOPIC_PATTERN_LENGTH_MAX: Final = 4 * KIB
 TOPIC_PATTERN_BYTES_MAX: Final = 64 * KIB
 # Letters of names times parts of a pattern, for one look at the topics: about half a second.
 TOPIC_PATTERN_WORK_MAX: Final = 500_000_000
+
+# --- staged writes -----------------------------------------------------------------------------
+
+# A write is a query's name and id, an attempt a UUID with room; they are in every staged batch.
+WRITE_NAME_LENGTH_MAX: Final = 255
+ATTEMPT_NAME_LENGTH_MAX: Final = 64
+# Tasks of one epoch: what a decision names is one record, of 2 MB at most.
+ATTEMPTS_PER_COMMIT_MAX: Final = 20_000
+# What all writes have staged and not committed: in memory, some 500 bytes an attempt and 8 a batch.
+STAGED_ATTEMPTS_MAX: Final = 100_000
+STAGED_BATCHES_MAX: Final = 2_000_000
+# Names whose last epoch is remembered, some 400 bytes each.
+WRITES_MAX: Final = 100_000
+# An epoch in which nothing was staged for a day has lost its driver: what it staged is dropped.
+STAGED_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
+# A query that begins again after longer than this is not known any more; one that said that its
+# name will not be used again, a batch job, can only repeat its commit.
+WRITE_SILENCE_MS_MAX: Final = 90 * 24 * 60 * 60 * 1000
+LAST_EPOCH_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
+
+# --- values as typed columns -------------------------------------------------------------------
+
+# Objects and arrays within one another in a JSON value: well within what Python's own stack holds.
+JSON_NESTING_MAX: Final = 200

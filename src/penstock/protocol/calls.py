@@ -68,6 +68,25 @@ FETCH_OFFSETS: Final = CallType(
 LIST_GROUPS: Final = CallType(
     pb.CALL_LIST_GROUPS, "ListGroups", pb.ListGroupsRequest, pb.ListGroupsResponse
 )
+STAGE: Final = CallType(pb.CALL_STAGE, "Stage", pb.StageRequest, pb.StageResponse)
+COMMIT_STAGED: Final = CallType(
+    pb.CALL_COMMIT_STAGED, "CommitStaged", pb.CommitStagedRequest, pb.CommitStagedResponse
+)
+ABORT_STAGED: Final = CallType(
+    pb.CALL_ABORT_STAGED, "AbortStaged", pb.AbortStagedRequest, pb.AbortStagedResponse
+)
+COMMITTED_EPOCH: Final = CallType(
+    pb.CALL_COMMITTED_EPOCH, "CommittedEpoch", pb.CommittedEpochRequest, pb.CommittedEpochResponse
+)
+LIST_REMOVALS: Final = CallType(
+    pb.CALL_LIST_REMOVALS, "ListRemovals", pb.ListRemovalsRequest, pb.ListRemovalsResponse
+)
+LIST_DELETED_TOPICS: Final = CallType(
+    pb.CALL_LIST_DELETED_TOPICS,
+    "ListDeletedTopics",
+    pb.ListDeletedTopicsRequest,
+    pb.ListDeletedTopicsResponse,
+)
 
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
@@ -85,6 +104,12 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     COMMIT_OFFSETS,
     FETCH_OFFSETS,
     LIST_GROUPS,
+    STAGE,
+    COMMIT_STAGED,
+    ABORT_STAGED,
+    COMMITTED_EPOCH,
+    LIST_REMOVALS,
+    LIST_DELETED_TOPICS,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}

@@ -25,6 +25,12 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_COMMIT_OFFSETS: _ClassVar[Call]
     CALL_FETCH_OFFSETS: _ClassVar[Call]
     CALL_LIST_GROUPS: _ClassVar[Call]
+    CALL_STAGE: _ClassVar[Call]
+    CALL_COMMIT_STAGED: _ClassVar[Call]
+    CALL_ABORT_STAGED: _ClassVar[Call]
+    CALL_COMMITTED_EPOCH: _ClassVar[Call]
+    CALL_LIST_REMOVALS: _ClassVar[Call]
+    CALL_LIST_DELETED_TOPICS: _ClassVar[Call]
 CALL_UNSPECIFIED: Call
 CALL_HELLO: Call
 CALL_PING: Call
@@ -41,6 +47,12 @@ CALL_ADD_PARTITIONS: Call
 CALL_COMMIT_OFFSETS: Call
 CALL_FETCH_OFFSETS: Call
 CALL_LIST_GROUPS: Call
+CALL_STAGE: Call
+CALL_COMMIT_STAGED: Call
+CALL_ABORT_STAGED: Call
+CALL_COMMITTED_EPOCH: Call
+CALL_LIST_REMOVALS: Call
+CALL_LIST_DELETED_TOPICS: Call
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retriable")
@@ -370,3 +382,142 @@ class ListGroupsResponse(_message.Message):
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StageRequest(_message.Message):
+    __slots__ = ("write", "epoch", "attempt", "sequence", "topic", "partition")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    write: str
+    epoch: int
+    attempt: str
+    sequence: int
+    topic: str
+    partition: int
+    def __init__(self, write: _Optional[str] = ..., epoch: _Optional[int] = ..., attempt: _Optional[str] = ..., sequence: _Optional[int] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class StageResponse(_message.Message):
+    __slots__ = ("already",)
+    ALREADY_FIELD_NUMBER: _ClassVar[int]
+    already: bool
+    def __init__(self, already: _Optional[bool] = ...) -> None: ...
+
+class StagedAttempt(_message.Message):
+    __slots__ = ("attempt", "batches")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    attempt: str
+    batches: int
+    def __init__(self, attempt: _Optional[str] = ..., batches: _Optional[int] = ...) -> None: ...
+
+class CommitStagedRequest(_message.Message):
+    __slots__ = ("write", "epoch", "attempts", "last", "max_wait_ms")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    write: str
+    epoch: int
+    attempts: _containers.RepeatedCompositeFieldContainer[StagedAttempt]
+    last: bool
+    max_wait_ms: int
+    def __init__(self, write: _Optional[str] = ..., epoch: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[StagedAttempt, _Mapping]]] = ..., last: _Optional[bool] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+
+class CommitStagedResponse(_message.Message):
+    __slots__ = ("already", "records", "readable")
+    ALREADY_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    READABLE_FIELD_NUMBER: _ClassVar[int]
+    already: bool
+    records: int
+    readable: bool
+    def __init__(self, already: _Optional[bool] = ..., records: _Optional[int] = ..., readable: _Optional[bool] = ...) -> None: ...
+
+class AbortStagedRequest(_message.Message):
+    __slots__ = ("write", "epoch", "attempts")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    write: str
+    epoch: int
+    attempts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, write: _Optional[str] = ..., epoch: _Optional[int] = ..., attempts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AbortStagedResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CommittedEpochRequest(_message.Message):
+    __slots__ = ("write",)
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    write: str
+    def __init__(self, write: _Optional[str] = ...) -> None: ...
+
+class CommittedEpochResponse(_message.Message):
+    __slots__ = ("epoch",)
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+
+class ListRemovalsRequest(_message.Message):
+    __slots__ = ("topic", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ListRemovalsResponse(_message.Message):
+    __slots__ = ("removals",)
+    class Removal(_message.Message):
+        __slots__ = ("first_offset", "end_offset", "cause", "at_ms", "detail")
+        FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        CAUSE_FIELD_NUMBER: _ClassVar[int]
+        AT_MS_FIELD_NUMBER: _ClassVar[int]
+        DETAIL_FIELD_NUMBER: _ClassVar[int]
+        first_offset: int
+        end_offset: int
+        cause: str
+        at_ms: int
+        detail: str
+        def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., cause: _Optional[str] = ..., at_ms: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+    REMOVALS_FIELD_NUMBER: _ClassVar[int]
+    removals: _containers.RepeatedCompositeFieldContainer[ListRemovalsResponse.Removal]
+    def __init__(self, removals: _Optional[_Iterable[_Union[ListRemovalsResponse.Removal, _Mapping]]] = ...) -> None: ...
+
+class ListDeletedTopicsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListDeletedTopicsResponse(_message.Message):
+    __slots__ = ("topics",)
+    class Partition(_message.Message):
+        __slots__ = ("partition", "start_offset", "end_offset")
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        partition: int
+        start_offset: int
+        end_offset: int
+        def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+    class Topic(_message.Message):
+        __slots__ = ("name", "id", "at_ms", "partitions")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        ID_FIELD_NUMBER: _ClassVar[int]
+        AT_MS_FIELD_NUMBER: _ClassVar[int]
+        PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        id: str
+        at_ms: int
+        partitions: _containers.RepeatedCompositeFieldContainer[ListDeletedTopicsResponse.Partition]
+        def __init__(self, name: _Optional[str] = ..., id: _Optional[str] = ..., at_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ListDeletedTopicsResponse.Partition, _Mapping]]] = ...) -> None: ...
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[ListDeletedTopicsResponse.Topic]
+    def __init__(self, topics: _Optional[_Iterable[_Union[ListDeletedTopicsResponse.Topic, _Mapping]]] = ...) -> None: ...

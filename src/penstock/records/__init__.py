@@ -9,47 +9,67 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.records.columns import BinaryColumn, Columns, HeaderColumns, Headers
+from penstock.records.columns import (
+    BatchRows,
+    BinaryColumn,
+    Columns,
+    EncodedBatch,
+    HeaderColumns,
+    Headers,
+    OutgoingColumns,
+)
 from penstock.records.compression import Codec
 
 if TYPE_CHECKING:
-    from penstock.records import builder as _writing
-    from penstock.records import codec as _reading
+    from penstock.records import builder as _builder
+    from penstock.records import codec as _codec
+    from penstock.records import column_decoder as _column_decoder
+    from penstock.records import column_encoder as _column_encoder
 else:
     try:
-        from penstock.records import _builder as _writing
-        from penstock.records import _codec as _reading
+        from penstock.records import _builder, _codec, _column_decoder, _column_encoder
     except ImportError:
-        from penstock.records import builder as _writing
-        from penstock.records import codec as _reading
+        from penstock.records import builder as _builder
+        from penstock.records import codec as _codec
+        from penstock.records import column_decoder as _column_decoder
+        from penstock.records import column_encoder as _column_encoder
 
-COMPILED: Final = _reading.__name__.endswith("._codec")
+COMPILED: Final = _codec.__name__.endswith("._codec")
 
-BatchBuilder = _writing.BatchBuilder
-build_batch = _writing.build_batch
-control_batch = _writing.control_batch
-murmur2 = _writing.murmur2
+BatchBuilder = _builder.BatchBuilder
+build_batch = _builder.build_batch
+control_batch = _builder.control_batch
+murmur2 = _builder.murmur2
 
-Message = _reading.Message
-count_keys = _reading.count_keys
-decode_batch = _reading.decode_batch
-decode_columns = _reading.decode_columns
-decode_messages = _reading.decode_messages
+Message = _codec.Message
+count_keys = _codec.count_keys
+decode_batch = _codec.decode_batch
+decode_messages = _codec.decode_messages
+
+decode_columns = _column_decoder.decode_columns
+
+encode_columns = _column_encoder.encode_columns
+hash_partitions = _column_encoder.hash_partitions
 
 __all__ = [
     "COMPILED",
     "BatchBuilder",
+    "BatchRows",
     "BinaryColumn",
     "Codec",
     "Columns",
+    "EncodedBatch",
     "HeaderColumns",
     "Headers",
     "Message",
+    "OutgoingColumns",
     "build_batch",
     "control_batch",
     "count_keys",
     "decode_batch",
     "decode_columns",
     "decode_messages",
+    "encode_columns",
+    "hash_partitions",
     "murmur2",
 ]

@@ -2,8 +2,9 @@
 """Records into batches, and keys to partitions: the loops of a producer.
 
 One source, two ways to run (docs/decisions/0002): as it stands, or compiled by Cython to
-`penstock.records._builder`. Import from `penstock.records`, which picks. Not the accumulator: when
-a batch is due, and for which partition, is the client's business.
+`penstock.records._builder`, whose C face for `records.column_encoder` is `_builder.pxd`. Import
+from `penstock.records`, which picks. Not the accumulator: when a batch is due, and for which
+partition, is the client's business.
 
 The invariant: a batch that `build` returns passes `header.check_produced` of any broker, and has
 no more than `bytes_max` bytes unless its only record has.
@@ -37,6 +38,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 _CONTROL_KEY = struct.Struct(">hh")
+_NO_HEADERS = b"\x00"  # their number
 
 # Declared, so that they are C numbers when compiled.
 # A batch's length is an int32; a little of it is for the header.
@@ -101,27 +103,48 @@ class BatchBuilder:
         try:
             timestamp = timestamp_ms
         except OverflowError:  # compiled, beyond 64 bits
-            timestamp = -2
+            raise _wrong_timestamp(timestamp_ms) from None
+        key_bytes: bytes | None = _as_bytes(key)
+        value_bytes: bytes | None = _as_bytes(value)
+        headers_bytes: bytes = _encode_headers(headers) if headers else _NO_HEADERS
+        return self.put_record(
+            timestamp,
+            b"" if key_bytes is None else key_bytes,
+            -1 if key_bytes is None else len(key_bytes),
+            b"" if value_bytes is None else value_bytes,
+            -1 if value_bytes is None else len(value_bytes),
+            headers_bytes,
+            len(headers_bytes),
+        )
+
+    @cython.cfunc
+    def put_record(
+        self,
+        timestamp: cython.longlong,
+        key: cython.p_uchar,
+        key_length: cython.longlong,
+        value: cython.p_uchar,
+        value_length: cython.longlong,
+        headers: cython.p_uchar,
+        headers_length: cython.longlong,
+    ) -> cython.longlong:
+        """The one place that writes records. What `append` says, for fields of so many bytes, or of
+        a length of -1 for null, and headers that are encoded: their number at least."""
         if not -1 <= timestamp <= _TIMESTAMP_MS_MAX:
-            raise InvalidRequest(
-                f"A timestamp is {timestamp_ms} ms: give milliseconds since 1970, or -1 for none."
-            )
+            raise _wrong_timestamp(timestamp)
         index: cython.longlong = self._record_count
         if index == 0:
             self._base_timestamp_ms = timestamp
         delta_ms: cython.longlong = timestamp - self._base_timestamp_ms
-        key_bytes: bytes | None = _as_bytes(key)
-        value_bytes: bytes | None = _as_bytes(value)
-        headers_bytes: bytes = _encode_headers(headers) if headers else b"\x00"
         length: cython.longlong = (
             1
-            + _varint_size(delta_ms)
-            + _varint_size(index)
-            + _field_size(key_bytes)
-            + _field_size(value_bytes)
-            + len(headers_bytes)
+            + varint_size(delta_ms)
+            + varint_size(index)
+            + _field_size(key_length)
+            + _field_size(value_length)
+            + headers_length
         )
-        size: cython.longlong = _varint_size(length) + length
+        size: cython.longlong = varint_size(length) + length
         if index and self._position + size > self._bytes_max:
             return -1
         if size > _RECORD_BYTES_MAX:
@@ -129,13 +152,13 @@ class BatchBuilder:
         if self._position + size > self._capacity:
             self._grow(size)
         data: cython.p_uchar = self._data
-        position: cython.Py_ssize_t = _put_varint(data, self._position, length)
+        position: cython.Py_ssize_t = put_varint(data, self._position, length)
         data[position] = 0  # the record's attributes: none are defined
-        position = _put_varint(data, position + 1, delta_ms)
-        position = _put_varint(data, position, index)
-        position = _put_field(data, position, key_bytes)
-        position = _put_field(data, position, value_bytes)
-        self._position = _put(data, position, headers_bytes)
+        position = put_varint(data, position + 1, delta_ms)
+        position = put_varint(data, position, index)
+        position = put_field(data, position, key, key_length)
+        position = put_field(data, position, value, value_length)
+        self._position = _put(data, position, headers, headers_length)
         if timestamp > self._max_timestamp_ms:
             self._max_timestamp_ms = timestamp
         self._record_count = index + 1
@@ -249,8 +272,13 @@ def control_batch(
 def murmur2(key: Buffer) -> int:
     """Kafka's hash of a key, a signed 32-bit number as its `Utils.murmur2` has it. The partition
     is `(murmur2(key) & 0x7FFFFFFF) % partition_count`."""
-    data: bytes = _as_bytes(key)
-    length: cython.Py_ssize_t = len(data)
+    key_bytes: bytes = _as_bytes(key)
+    return hash_key(key_bytes, len(key_bytes))
+
+
+@cython.cfunc
+def hash_key(data: cython.p_uchar, length: cython.Py_ssize_t) -> cython.longlong:
+    """What `murmur2` says, of so many bytes."""
     multiplier: cython.ulonglong = 0x5BD1E995
     mask: cython.ulonglong = 0xFFFFFFFF
     number: cython.ulonglong = 0x9747B28C ^ length
@@ -287,9 +315,15 @@ def _as_bytes(field: Any) -> Any:
     return memoryview(field).tobytes()
 
 
+def _wrong_timestamp(timestamp_ms: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"A timestamp is {timestamp_ms} ms: give milliseconds since 1970, or -1 for none."
+    )
+
+
 @cython.cfunc
 @cython.inline
-def _varint_size(value: cython.longlong) -> cython.longlong:
+def varint_size(value: cython.longlong) -> cython.longlong:
     number: cython.ulonglong = (value << 1) ^ (value >> 63)
     size: cython.longlong = 1
     while number >= 0x80:
@@ -300,16 +334,13 @@ def _varint_size(value: cython.longlong) -> cython.longlong:
 
 @cython.cfunc
 @cython.inline
-def _field_size(field: bytes | None) -> cython.longlong:
-    if field is None:
-        return 1
-    length: cython.longlong = len(field)
-    return _varint_size(length) + length
+def _field_size(length: cython.longlong) -> cython.longlong:
+    return 1 if length < 0 else varint_size(length) + length
 
 
 @cython.cfunc
 @cython.inline
-def _put_varint(
+def put_varint(
     data: cython.p_uchar, position: cython.Py_ssize_t, value: cython.longlong
 ) -> cython.Py_ssize_t:
     """Write a zigzag integer as in Protocol Buffers; the position after it."""
@@ -324,37 +355,45 @@ def _put_varint(
 
 @cython.cfunc
 @cython.inline
-def _put_field(
-    data: cython.p_uchar, position: cython.Py_ssize_t, field: bytes | None
+def put_field(
+    data: cython.p_uchar,
+    position: cython.Py_ssize_t,
+    field: cython.p_uchar,
+    length: cython.longlong,
 ) -> cython.Py_ssize_t:
-    if field is None:
-        return _put_varint(data, position, -1)
-    return _put(data, _put_varint(data, position, len(field)), field)
+    """Write a field of so many bytes, or -1 for null, behind its length; the position after it."""
+    position = put_varint(data, position, length)
+    return position if length < 0 else _put(data, position, field, length)
 
 
 @cython.cfunc
 @cython.inline
-def _put(data: cython.p_uchar, position: cython.Py_ssize_t, field: bytes) -> cython.Py_ssize_t:
-    end: cython.Py_ssize_t = position + len(field)
+def _put(
+    data: cython.p_uchar,
+    position: cython.Py_ssize_t,
+    field: cython.p_uchar,
+    length: cython.longlong,
+) -> cython.Py_ssize_t:
     if cython.compiled:
-        memcpy(data + position, cython.cast(cython.p_char, field), end - position)
+        memcpy(data + position, field, length)
     else:
-        data[position:end] = field
-    return end
+        data[position : position + length] = field
+    return position + length
 
 
 @cython.cfunc
 def _encode_headers(headers: Sequence[tuple[str, Buffer | None]]) -> bytes:
     """Their number and each name and value, as they stand at the end of a record."""
     fields: list[bytes | None] = []
-    size: cython.Py_ssize_t = _varint_size(len(headers))
+    size: cython.Py_ssize_t = varint_size(len(headers))
     for name, value in headers:
         for field in (name.encode(), _as_bytes(value)):
             fields.append(field)
-            size += _field_size(field)
+            size += _field_size(-1 if field is None else len(field))
     encoded = bytearray(size)
     data: cython.p_uchar = encoded
-    position: cython.Py_ssize_t = _put_varint(data, 0, len(headers))
+    position: cython.Py_ssize_t = put_varint(data, 0, len(headers))
     for field in fields:
-        position = _put_field(data, position, field)
+        content: bytes = b"" if field is None else field
+        position = put_field(data, position, content, -1 if field is None else len(content))
     return bytes(encoded)

@@ -21,6 +21,7 @@ from penstock.records.header import (
     BatchHeader,
     write_header,
 )
+from penstock.records.varint import read_varint, varint
 
 # The base timestamp is the time from which on tombstones of the batch may go (KIP-534).
 DELETE_HORIZON_FLAG: Final = 0x40
@@ -104,7 +105,7 @@ def _spans(records: memoryview, count: int) -> list[tuple[int, int]]:
     spans = []
     position = 0
     for _ in range(count):
-        length, body = _read_varint(records, position)
+        length, body = read_varint(records, position)
         spans.append((position, body + length))
         position = body + length
     return spans
@@ -124,37 +125,13 @@ def _joined(spans: list[tuple[int, int]], kept: Sequence[int]) -> list[tuple[int
 
 def _shifted(records: memoryview, position: int, shift_ms: int) -> bytes:
     """The record at the position with this much added to its timestamp delta."""
-    length, body = _read_varint(records, position)
+    length, body = read_varint(records, position)
     # The record's attributes are one byte; the delta follows.
-    delta_ms, rest = _read_varint(records, body + 1)
+    delta_ms, rest = read_varint(records, body + 1)
     delta_ms += shift_ms
     if not -TIMESTAMP_MS_MAX <= delta_ms <= TIMESTAMP_MS_MAX:
         # No reader would take it.
         raise InvalidBatch(f"A timestamp is {delta_ms} ms away from the horizon of its batch.")
     rest_of_it = records[rest : body + length]
-    shifted = b"".join((records[body : body + 1], _varint(delta_ms), rest_of_it))
-    return _varint(len(shifted)) + shifted
-
-
-def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """A zigzag integer as in Protocol Buffers, and the position behind it."""
-    byte = data[position]
-    position += 1
-    number = byte & 0x7F
-    shift = 7
-    while byte >= 0x80:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return (number >> 1) ^ -(number & 1), position
-
-
-def _varint(value: int) -> bytes:
-    number = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    shifted = b"".join((records[body : body + 1], varint(delta_ms), rest_of_it))
+    return varint(len(shifted)) + shifted

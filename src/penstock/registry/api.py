@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from penstock.model.removal import DeletedTopic
 from penstock.registry.image import ClusterImage, TopicImage
 
 
@@ -24,8 +25,8 @@ class Registry(Protocol):
         """Make a topic and place its partitions. TopicExists if there is one."""
         ...
 
-    async def begin_deletion(self, name: str) -> TopicImage:
-        """Mark the topic: nobody sees it any more, its data may go."""
+    async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
+        """Mark the topic: nobody sees it any more, its data may go. Remember the deletion."""
         ...
 
     async def finish_deletion(self, name: str) -> None:

@@ -16,7 +16,14 @@ from typing import Any, Final
 
 from penstock.model.errors import CorruptLog, StorageError, TopicExists
 from penstock.model.ids import BrokerId, Term, TopicId
-from penstock.registry.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from penstock.model.removal import DeletedPartition, DeletedTopic
+from penstock.registry.image import (
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+    latest_deletions,
+)
 from penstock.storage.files import Directory
 from penstock.storage.journal import read_journal, write_journal
 
@@ -63,16 +70,20 @@ class EmbeddedRegistry:
             await self._keep(topic)
             return topic
 
-    async def begin_deletion(self, name: str) -> TopicImage:
+    async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
         async with self._changing:
             topic = replace(self._image.topic(name), deleting=True)
-            await self._keep(topic)
+            deleted = self._image.deleted_topics
+            if deletion is not None:
+                deleted = latest_deletions((*deleted, deletion))
+            topics = {**self._image.topics, name: topic}
+            await self._write(topics, self._next_producer_id, deleted)
             return topic
 
     async def finish_deletion(self, name: str) -> None:
         async with self._changing:
             topics = {key: topic for key, topic in self._image.topics.items() if key != name}
-            await self._write(topics, self._next_producer_id)
+            await self._write(topics, self._next_producer_id, self._image.deleted_topics)
 
     async def change_settings(self, name: str, settings: Mapping[str, str]) -> TopicImage:
         async with self._changing:
@@ -89,7 +100,7 @@ class EmbeddedRegistry:
     async def reserve_producer_ids(self, count: int) -> range:
         async with self._changing:
             first = self._next_producer_id
-            await self._write(self._image.topics, first + count)
+            await self._write(self._image.topics, first + count, self._image.deleted_topics)
             return range(first, first + count)
 
     def _place(self, partitions: int) -> tuple[PartitionImage, ...]:
@@ -97,9 +108,15 @@ class EmbeddedRegistry:
         return (here,) * partitions
 
     async def _keep(self, topic: TopicImage) -> None:
-        await self._write({**self._image.topics, topic.name: topic}, self._next_producer_id)
+        topics = {**self._image.topics, topic.name: topic}
+        await self._write(topics, self._next_producer_id, self._image.deleted_topics)
 
-    async def _write(self, topics: Mapping[str, TopicImage], next_producer_id: int) -> None:
+    async def _write(
+        self,
+        topics: Mapping[str, TopicImage],
+        next_producer_id: int,
+        deleted_topics: tuple[DeletedTopic, ...],
+    ) -> None:
         payload = json.dumps(
             {
                 "next_producer_id": next_producer_id,
@@ -112,6 +129,15 @@ class EmbeddedRegistry:
                         "deleting": topic.deleting,
                     }
                     for topic in topics.values()
+                ],
+                "deleted_topics": [
+                    {
+                        "name": topic.name,
+                        "id": topic.topic_id,
+                        "at_ms": topic.at_ms,
+                        "partitions": topic.partitions,
+                    }
+                    for topic in deleted_topics
                 ],
             }
         ).encode()
@@ -126,10 +152,10 @@ class EmbeddedRegistry:
         except StorageError:
             if self._written == payload:
                 # It could not be undone: what was refused is what a restart will find.
-                self._image = replace(self._image, topics=topics)
+                self._image = replace(self._image, topics=topics, deleted_topics=deleted_topics)
             raise
         self._next_producer_id = next_producer_id
-        self._image = replace(self._image, topics=topics)
+        self._image = replace(self._image, topics=topics, deleted_topics=deleted_topics)
 
     def _replace_journal(self, payload: bytes) -> None:
         try:
@@ -163,8 +189,20 @@ class EmbeddedRegistry:
                 )
                 for entry in facts["topics"]
             }
+            deleted_topics = tuple(
+                DeletedTopic(
+                    name=str(entry["name"]),
+                    topic_id=str(entry["id"]),
+                    at_ms=int(entry["at_ms"]),
+                    partitions=tuple(
+                        DeletedPartition(*map(int, partition)) for partition in entry["partitions"]
+                    ),
+                )
+                # Earlier versions did not remember them.
+                for entry in facts.get("deleted_topics", ())
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptLog(
                 f"{_JOURNAL} cannot be understood ({error!r}): it was written by another version."
             ) from error
-        self._image = replace(self._image, topics=topics)
+        self._image = replace(self._image, topics=topics, deleted_topics=deleted_topics)

@@ -11,6 +11,8 @@ from types import MappingProxyType
 
 from penstock.model.errors import UnknownTopic, UnknownTopicId
 from penstock.model.ids import BrokerId, Term, TopicId
+from penstock.model.limits import DELETED_PARTITIONS_MAX, DELETED_TOPICS_MAX
+from penstock.model.removal import DeletedTopic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class ClusterImage:
     cluster_id: str
     brokers: Mapping[BrokerId, BrokerImage]
     topics: Mapping[str, TopicImage]
+    deleted_topics: tuple[DeletedTopic, ...] = ()
+    """The latest deletions, oldest first, so that whoever misses a topic can be told."""
     names_by_id: Mapping[bytes, str] = field(init=False, repr=False, compare=False)
     """Topics by their ids as Kafka's protocol has them: sixteen bytes."""
 
@@ -71,3 +75,13 @@ class ClusterImage:
         if name is None or self.topics[name].deleting:
             raise UnknownTopicId(f"There is no topic with the id {topic_id.hex()}.")
         return self.topics[name]
+
+
+def latest_deletions(deletions: tuple[DeletedTopic, ...]) -> tuple[DeletedTopic, ...]:
+    """As many of the last ones as are remembered: so many topics, and so many partitions."""
+    first = max(len(deletions) - DELETED_TOPICS_MAX, 0)
+    partitions = sum(len(topic.partitions) for topic in deletions[first:])
+    while first < len(deletions) - 1 and partitions > DELETED_PARTITIONS_MAX:
+        partitions -= len(deletions[first].partitions)
+        first += 1
+    return deletions[first:]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from penstock.model.errors import OffsetOutOfRange, PenstockError, StorageError, StorageFailed
 from penstock.model.ids import Term
+from penstock.model.removal import Removal
 from penstock.model.topic_config import Durability
 from penstock.net.clock import Clock
 from penstock.records.header import BatchHeader
@@ -26,6 +27,7 @@ from penstock.replication.flusher import Flusher
 from penstock.storage.jobs import FlushJob
 from penstock.storage.log import Log, StartOffsetJob
 from penstock.storage.recovery import CleanEnd
+from penstock.storage.removals import HistoryJob
 from penstock.storage.slice import FileSlice
 
 logger = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class Replica:
         # Deletions of records: the job that makes one durable, and (offset, done) of all that wait.
         self._deleting: StartOffsetJob | None = None
         self._deletions: list[tuple[int, Done]] = []
+        self._explaining: HistoryJob | None = None
         self._on_idle: list[Callable[[], None]] = []
 
     def propose(self, header: BatchHeader, batch: memoryview, done: Done | None) -> int:
@@ -120,6 +123,11 @@ class Replica:
             return
         self._deletions.append((offset, done))
         self._delete()
+
+    def explain(self, removals: Iterable[Removal]) -> None:
+        """Remember why offsets are gone. What is gone by now: files may still be unlinked."""
+        self.log.removals.add(removals)
+        self._keep_explanations()
 
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
@@ -217,13 +225,16 @@ class Replica:
     def _deleted(self) -> None:
         job, self._deleting = self._deleting, None
         assert job is not None
+        start_offset = self.log.start_offset
         try:
             self.log.finish_start_offset(job)
         except StorageError as error:
             self._end_deletions(job.offset, error)
         else:
+            self._note_deletion(start_offset)
             self._end_deletions(job.offset, None)
         self._delete()
+        self._keep_explanations()
         self._tell_if_idle()
 
     def _end_deletions(self, offset: int, error: StorageError | None) -> None:
@@ -234,8 +245,34 @@ class Replica:
             else:
                 self._deletions.append(deletion)
 
+    def _note_deletion(self, first_offset: int) -> None:
+        # Retention may have been faster, and then there is nothing more to say.
+        if first_offset < self.log.start_offset:
+            removal = Removal(
+                first_offset=first_offset,
+                end_offset=self.log.start_offset,
+                cause="deleted",
+                at_ms=self._clock.now_ms(),
+                detail=f"everything before offset {self.log.start_offset} was to go",
+            )
+            self.log.removals.add([removal])
+
+    def _keep_explanations(self) -> None:
+        """Make them durable, unless a job runs: the next one covers them."""
+        job = self.log.removals.job()
+        if job is not None:
+            self._explaining = job
+            self._flusher.submit(job, self._explained)
+
+    def _explained(self) -> None:
+        job, self._explaining = self._explaining, None
+        assert job is not None
+        self.log.removals.finish(job)
+        self._keep_explanations()
+        self._tell_if_idle()
+
     def _is_idle(self) -> bool:
-        return self._flushing is None and self._deleting is None
+        return self._flushing is None and self._deleting is None and self._explaining is None
 
     def _tell_if_idle(self) -> None:
         if self._is_idle():

@@ -23,7 +23,8 @@ from penstock.storage.compacted import is_compacted
 from penstock.storage.files import Directory, remove_if_there, typed
 from penstock.storage.jobs import FlushJob, RemovalJob
 from penstock.storage.reading import ReadableLog, out_of_range, segment_at
-from penstock.storage.recovery import DELETED_SUFFIX, CleanEnd, recover
+from penstock.storage.recovery import DELETED_SUFFIX, CleanEnd, Cut, recover
+from penstock.storage.removals import RemovalHistory
 from penstock.storage.segment import (
     LOG_SUFFIX,
     SPAN_MAX,
@@ -54,6 +55,7 @@ class Log(ReadableLog):
 
     __slots__ = (
         "_begun_ms",
+        "_cut",
         "_directory",
         "_durable_offset",
         "_job",
@@ -62,6 +64,7 @@ class Log(ReadableLog):
         "config",
         "failure",
         "next_offset",
+        "removals",
         "rolls",
     )
 
@@ -82,6 +85,9 @@ class Log(ReadableLog):
         self._rolls_durable = -1
         # When the active segment got its first batch; None until somebody asks.
         self._begun_ms: int | None = None
+        # Why offsets are gone; and what recovery has just cut, until somebody says when that was.
+        self.removals = RemovalHistory(directory)
+        self._cut: Cut | None = None
         end = segments[-1].next_offset if segments else 0
         self.next_offset = end
         self.written_offset = end
@@ -99,11 +105,19 @@ class Log(ReadableLog):
         CorruptLog, with no data changed, if some that may have been acknowledged is damaged.
         """
         try:
-            segments = recover(directory, config.index_interval_bytes, clean_end)
+            segments, cut = recover(directory, config.index_interval_bytes, clean_end)
             log = cls(directory, config, segments)
+            log._cut = cut
             start_offset = read_start_offset(directory)
             if start_offset > log.next_offset:
-                # Not all that had been written was durable. It must not hide what comes instead.
+                # Not all that had been written was durable. It must not hide what comes instead;
+                # nor may what comes be taken for what was deleted, so that goes first.
+                log.removals.clip(log.next_offset)
+                log._cut = Cut(
+                    first_offset=log.next_offset,
+                    end_offset=max(start_offset, cut.end_offset if cut else 0),
+                    detail="a crash lost the end of the log, which was not durable",
+                )
                 start_offset = log.next_offset
                 write_start_offset(directory, start_offset)
             elif start_offset and clean_end is None:
@@ -113,6 +127,12 @@ class Log(ReadableLog):
             return log
         except OSError as error:
             raise typed(error, f"opening {directory.path}") from error
+
+    def explain_cut(self, now_ms: int) -> None:
+        """After `open`: remember durably what recovery had to cut from the end."""
+        if self._cut is not None:
+            self.removals.keep(self._cut.removal(now_ms))
+            self._cut = None
 
     @property
     def failed(self) -> bool:

@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from penstock.model.errors import CorruptLog
-from penstock.records.header import BatchHeader
-from penstock.storage.files import Directory
+from penstock.model.errors import CorruptLog, InvalidBatch
+from penstock.model.removal import Removal
+from penstock.records.header import HEADER_BYTES, BatchHeader, read_header
+from penstock.storage.files import Directory, File
 from penstock.storage.index import OFFSET_SUFFIX, TIME_SUFFIX, SegmentIndex
 from penstock.storage.jobs import seal_segment
-from penstock.storage.scan import corrupt, is_tear, scan
+from penstock.storage.scan import Damage, corrupt, find_batch, is_tear, scan, walk
 from penstock.storage.segment import LOG_SUFFIX, Segment
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,25 @@ class LogFile:
     """None while it is unsealed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Offsets that a crash tore from the end of a log, as far as what was left showed them: there
+    may have been more. They go to the next messages."""
+
+    first_offset: int
+    end_offset: int
+    detail: str
+
+    def removal(self, at_ms: int) -> Removal:
+        return Removal(
+            first_offset=self.first_offset,
+            end_offset=self.end_offset,
+            cause="truncated",
+            at_ms=at_ms,
+            detail=self.detail,
+        )
+
+
 def log_files(names: list[str], *, deleted: bool = False) -> list[LogFile]:
     """The log files among the names, oldest first."""
     wanted = "log.deleted" if deleted else "log"
@@ -69,8 +89,11 @@ def log_files(names: list[str], *, deleted: bool = False) -> list[LogFile]:
     return sorted(found, key=lambda file: file.first_offset)
 
 
-def recover(directory: Directory, interval_bytes: int, clean_end: CleanEnd | None) -> list[Segment]:
-    """The segments, oldest first; all but the last are sealed, the last may be sealed too.
+def recover(
+    directory: Directory, interval_bytes: int, clean_end: CleanEnd | None
+) -> tuple[list[Segment], Cut | None]:
+    """The segments, oldest first; all but the last are sealed, the last may be sealed too. And
+    what had to be cut from the end.
 
     CorruptLog if the folder cannot be what a crash left. Everything that is returned is durable.
     """
@@ -83,8 +106,8 @@ def recover(directory: Directory, interval_bytes: int, clean_end: CleanEnd | Non
     if len(unsealed) == 1 and _is_clean(unsealed[0], segments[-1], clean_end):
         assert clean_end is not None
         unsealed[0].next_offset = clean_end.next_offset
-        return segments
-    return _recover_unsealed(directory, segments)
+        return segments, None
+    return segments, _recover_unsealed(directory, segments)
 
 
 def _is_clean(segment: Segment, last: Segment, clean_end: CleanEnd | None) -> bool:
@@ -192,16 +215,21 @@ def _segment(directory: Directory, file: LogFile, interval_bytes: int) -> Segmen
     )
 
 
-def _recover_unsealed(directory: Directory, segments: list[Segment]) -> list[Segment]:
+def _recover_unsealed(directory: Directory, segments: list[Segment]) -> Cut | None:
     """Scan what is not sealed, cut what was torn, seal all but the last."""
+    cut = None
     unsealed_bytes = sum(segment.size_bytes for segment in segments if not segment.sealed)
     for place, segment in enumerate(segments):
         if segment.sealed:
             continue
         size_before = segment.size_bytes
-        segment = segments[place] = _scan(segment)
+        segment, damage = _scan(segment)
+        segments[place] = segment
         behind = segments[place + 1 :]
-        if behind and segment.next_offset != behind[0].first_offset:
+        is_gap = bool(behind) and segment.next_offset != behind[0].first_offset
+        if damage is not None or is_gap:
+            cut = _cut(segment, size_before, damage, behind)
+        if is_gap:
             _drop(directory, segment, behind)
             del segments[place + 1 :]
         if segment.size_bytes != size_before:
@@ -214,11 +242,12 @@ def _recover_unsealed(directory: Directory, segments: list[Segment]) -> list[Seg
             segment.file.flush()
     if unsealed_bytes:
         directory.flush()
-    return segments
+    return cut
 
 
-def _scan(segment: Segment) -> Segment:
-    """The segment up to the end of its whole batches; the file is left as it is."""
+def _scan(segment: Segment) -> tuple[Segment, Damage | None]:
+    """The segment up to the end of its whole batches, and what comes there instead of another. The
+    file is left as it is."""
     index = SegmentIndex()
     first_offset = segment.first_offset
     end = 0
@@ -243,7 +272,7 @@ def _scan(segment: Segment) -> Segment:
             segment.size_bytes - damage.position,
             damage.next_offset,
         )
-    return Segment(
+    scanned = Segment(
         segment.directory,
         first_offset=first_offset,
         next_offset=next_offset,
@@ -252,6 +281,52 @@ def _scan(segment: Segment) -> Segment:
         interval_bytes=segment.interval_bytes,
         index=index,
     )
+    return scanned, damage
+
+
+def _cut(
+    segment: Segment, size_bytes: int, damage: Damage | None, behind: list[Segment]
+) -> Cut | None:
+    """What is known of the offsets that go with a tear; None if no trace of any is left."""
+    end_offset = segment.next_offset
+    if damage is not None:
+        end_offset = max(end_offset, _end_of_torn(segment.file, size_bytes, damage))
+    for lost in behind:
+        end_offset = max(end_offset, lost.first_offset, _end_of(lost.file, 0, lost.size_bytes))
+    if end_offset == segment.next_offset:
+        return None
+    cut_bytes = size_bytes - segment.size_bytes + sum(lost.size_bytes for lost in behind)
+    reason = damage.reason if damage is not None else "its last batches are missing"
+    return Cut(
+        first_offset=segment.next_offset,
+        end_offset=end_offset,
+        detail=f"a crash tore the end of the log, {reason}: {cut_bytes} bytes were cut",
+    )
+
+
+def _end_of_torn(file: File, size_bytes: int, damage: Damage) -> int:
+    """The end of the torn batch if its header is left, and of what was written after it. A tear
+    leaves zeros or nothing, so a number that is left is not too large."""
+    end_offset = 0
+    try:
+        header = read_header(file.read_at(damage.position, HEADER_BYTES))
+        if header.base_offset == damage.next_offset:
+            end_offset = header.next_offset
+    except InvalidBatch:
+        pass
+    position = find_batch(file, damage, size_bytes)
+    return end_offset if position is None else max(end_offset, _end_of(file, position, size_bytes))
+
+
+def _end_of(file: File, position: int, size_bytes: int) -> int:
+    """Where the batches from the position on end, as far as there are any; 0 if there are none."""
+    end_offset = 0
+    try:
+        for _, header in walk(file, position, size_bytes, None):
+            end_offset = header.next_offset
+    except CorruptLog:
+        pass  # this end may be torn as well
+    return end_offset
 
 
 def _drop(directory: Directory, torn: Segment, behind: list[Segment]) -> None:

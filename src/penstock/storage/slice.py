@@ -36,6 +36,10 @@ class FileSlice:
             )
         return data
 
+    def head(self, length_max: int) -> FileSlice:
+        """The beginning of it."""
+        return FileSlice(self._file, self.position, min(self.length, length_max))
+
     def fileno(self) -> int:
         return -1 if self._file is None else self._file.fileno()
 

@@ -17,6 +17,7 @@ from penstock.model.errors import (
     InvalidRequest,
     OffsetOutOfRange,
     PenstockError,
+    StagedBatchesMissing,
     UnknownTopic,
 )
 from penstock.net.address import TcpAddress
@@ -43,6 +44,7 @@ class FakePartition:
         self.start = 0
         self.end = 0
         self.compacted = False
+        self.is_offline = False
         self.producers = ProducerState()
 
     def append(self, payload: memoryview) -> tuple[int, bool]:
@@ -79,6 +81,13 @@ class FakeState:
         self.creates_topics = True
         self.offsets: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.next_producer_id = 100
+        self.removals: dict[tuple[str, int], list[pb.ListRemovalsResponse.Removal]] = {}
+        self.deleted_topics: list[pb.ListDeletedTopicsResponse.Topic] = []
+        # What every attempt of a write and epoch has staged: where to, and the bytes.
+        self.staged: dict[tuple[str, int, str], list[tuple[str, int, bytes]]] = {}
+        self.committed: dict[str, int] = {}
+        self.copy_polls = 0
+        """So many commits are answered before what they say is readable."""
         # Other brokers of the cluster, and who leads what; this one by default.
         self.peers: dict[int, str] = {}
         self.leaders: dict[tuple[str, int], int] = {}
@@ -161,10 +170,21 @@ class FakeState:
         return pb.DeleteTopicResponse()
 
     def _describetopic(self, request: pb.DescribeTopicRequest, data: memoryview) -> Envelope:
+        if request.name not in self.topics:
+            raise UnknownTopic(f"There is no topic {request.name}.")
         config = self.configs.get(request.name, {})
         answer = pb.DescribeTopicResponse(name=request.name, id="id", config=config)
         for number, partition in enumerate(self.topics[request.name]):
-            answer.partitions.add(partition=number, high_watermark=partition.end, segments=1)
+            answer.partitions.add(
+                partition=number,
+                log_start_offset=partition.start,
+                high_watermark=partition.end,
+                segments=1,
+            )
+            if partition.is_offline:
+                answer.partitions[-1].Clear()
+                answer.partitions[-1].partition = number
+                answer.partitions[-1].error.message = "It is offline."
         return answer
 
     def _altertopic(self, request: pb.AlterTopicRequest, data: memoryview) -> Envelope:
@@ -194,6 +214,47 @@ class FakeState:
 
     def _listgroups(self, request: pb.ListGroupsRequest, data: memoryview) -> Envelope:
         return pb.ListGroupsResponse(groups=list(self.offsets))
+
+    def _stage(self, request: pb.StageRequest, data: memoryview) -> Envelope:
+        self._partition(request)
+        if request.epoch <= self.committed.get(request.write, -1):
+            return pb.StageResponse(already=True)
+        attempt = (request.write, request.epoch, request.attempt)
+        batches = self.staged.setdefault(attempt, [])
+        if request.sequence > len(batches):
+            raise StagedBatchesMissing
+        if request.sequence == len(batches):
+            batches.append((request.topic, request.partition, bytes(data)))
+        return pb.StageResponse()
+
+    def _commitstaged(self, request: pb.CommitStagedRequest, data: memoryview) -> Envelope:
+        already = request.epoch <= self.committed.get(request.write, -1)
+        for named in [] if already else request.attempts:
+            found = self.staged.get((request.write, request.epoch, named.attempt), [])
+            if len(found) != named.batches:
+                raise StagedBatchesMissing
+        self.committed[request.write] = max(request.epoch, self.committed.get(request.write, -1))
+        self.copy_polls -= 1
+        return pb.CommitStagedResponse(already=already, records=5, readable=self.copy_polls < 0)
+
+    def _abortstaged(self, request: pb.AbortStagedRequest, data: memoryview) -> Envelope:
+        for attempt in request.attempts:
+            self.staged.pop((request.write, request.epoch, attempt), None)
+        return pb.AbortStagedResponse()
+
+    def _committedepoch(self, request: pb.CommittedEpochRequest, data: memoryview) -> Envelope:
+        return pb.CommittedEpochResponse(epoch=self.committed.get(request.write))
+
+    def _listremovals(self, request: pb.ListRemovalsRequest, data: memoryview) -> Envelope:
+        self._partition(request)
+        found = self.removals.get((request.topic, request.partition), [])
+        return pb.ListRemovalsResponse(removals=found)
+
+    def _listdeletedtopics(
+        self, request: pb.ListDeletedTopicsRequest, data: memoryview
+    ) -> Envelope:
+        found = [one for one in self.deleted_topics if request.name in ("", one.name)]
+        return pb.ListDeletedTopicsResponse(topics=found)
 
 
 class FakeBroker(FakeState):

@@ -12,7 +12,7 @@ from penstock.client.accumulator import Accumulator, Outgoing
 from penstock.client.lanes import Lane
 from penstock.client.partitioner import partition_of_key
 from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest
-from penstock.records import BatchBuilder
+from penstock.records import BatchBuilder, EncodedBatch, build_batch
 
 VALUE = b"v" * 100
 
@@ -254,3 +254,44 @@ def test_the_size_counts_bytes_and_not_elements() -> None:
     view = memoryview(numbers)
     outgoing = Outgoing("orders", view, numbers, [("h", view)], None, 1)  # type: ignore[arg-type,list-item]
     assert outgoing.size_bytes > 3 * 8000
+
+
+def finished(count: int, partition: int = 0, value: bytes = VALUE) -> EncodedBatch:
+    return EncodedBatch(partition, count, build_batch([(None, value)] * count))
+
+
+async def test_a_finished_batch_goes_behind_what_was_sent_before() -> None:
+    bench = Bench(partitions=2)
+    bench.fill(2, partition=1)
+    assert bench.accumulator.place_batch("orders", finished(3, partition=1))
+    bench.fill(1, partition=1)
+    lane = bench.lane(1)
+    assert [batch.builder.record_count for batch in lane.batches()] == [2, 3, 1]
+    assert [batch.builder.record_count for batch in lane.ready] == [2, 3]
+    assert bench.ready == [1]
+
+
+async def test_finished_batches_are_bounded_too() -> None:
+    """Each takes its own size: 8 messages of 100 bytes are 921 bytes."""
+    bench = Bench()
+    for _ in range(4):
+        assert bench.accumulator.place_batch("orders", finished(8))
+    assert not bench.accumulator.place_batch("orders", finished(8))
+    waiting = asyncio.ensure_future(bench.accumulator.place_batch_with_room("orders", finished(8)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    bench.accumulator.release(bench.lane().ready.popleft())
+    await waiting
+    assert len(bench.lane().ready) == 4
+
+
+async def test_finished_batches_that_cannot_be_taken() -> None:
+    bench = Bench()
+    with pytest.raises(InvalidRequest, match="no partition 1: it has 1"):
+        bench.accumulator.place_batch("orders", finished(1, partition=1))
+    with pytest.raises(BatchTooLarge, match="A batch for topic 'orders' has 5"):
+        bench.accumulator.place_batch("orders", finished(1, value=bytes(5000)))
+    assert not bench.accumulator.place_batch("unknown", finished(1))
+    bench.accumulator.close()
+    with pytest.raises(ClientClosed):
+        bench.accumulator.place_batch("orders", finished(1))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.client.admin import GroupLag
 from penstock.client.client import Client
-from penstock.model.errors import ConnectionLost, InvalidTopic, UnknownTopic
+from penstock.model.errors import ConnectionLost, InvalidTopic, MalformedFrame, UnknownTopic
+from penstock.model.removal import DeletedPartition, DeletedTopic, Removal
 from penstock.protocol import penstock_pb2 as pb
 from tests.unit.client.fake_broker import LOSE_ANSWER, FakeBroker
 
@@ -38,6 +40,71 @@ async def test_the_place_of_a_group(broker: FakeBroker, mq: Client) -> None:
     assert await admin.list_groups() == ["billing"]
     assert await admin.group_offsets("billing") == {("orders", 0): 5, ("other", 1): 6}
     assert await admin.group_offsets("billing", ["other"]) == {("other", 1): 6}
+
+
+async def test_how_far_a_group_is_behind(broker: FakeBroker, mq: Client) -> None:
+    """R-SPK-3: lag per group; beside what it missed and what it cannot have read yet."""
+    admin = mq.admin
+    await admin.create_topic("orders", 4)
+    await admin.create_topic("events")
+    for partition, (start, end) in zip(
+        broker.topics["orders"], [(0, 9), (4, 9), (0, 2), (0, 9)], strict=True
+    ):
+        partition.start, partition.end = start, end
+    broker.topics["orders"][3].is_offline = True
+    offsets = {("orders", 0): 7, ("orders", 1): 2, ("orders", 2): 3, ("orders", 3): 1}
+    await admin.commit_offsets("billing", {**offsets, ("events", 0): 0, ("gone", 0): 5})
+    lags = await admin.group_lag("billing")
+    assert [(lag.topic, lag.partition, lag.lag) for lag in lags] == [
+        ("events", 0, 0),
+        ("orders", 0, 2),
+        ("orders", 1, 7),
+        ("orders", 2, 0),
+    ]
+    assert lags[2] == GroupLag(topic="orders", partition=1, committed=2, log_start=4, end=9, lag=7)
+    assert await admin.group_lag("nobody") == []
+
+
+async def test_the_groups_of_a_topic(broker: FakeBroker, mq: Client) -> None:
+    admin = mq.admin
+    await admin.commit_offsets("billing", {("orders", 0): 5, ("orders", 1): 6, ("other", 0): 7})
+    await admin.commit_offsets("audit", {("other", 0): 8})
+    for number in range(250):
+        await admin.commit_offsets(f"many{number}", {("many", 0): number})
+    assert await admin.topic_groups("orders") == {"billing": {0: 5, 1: 6}}
+    assert await admin.topic_groups("other") == {"audit": {0: 8}, "billing": {0: 7}}
+    many = {f"many{number}": {0: number} for number in range(250)}
+    assert await admin.topic_groups("many") == many
+    assert await admin.topic_groups("nothing") == {}
+
+
+async def test_why_offsets_are_gone(broker: FakeBroker, mq: Client) -> None:
+    """R-SPK-3: which offsets, why and when."""
+    await mq.admin.create_topic("orders", 2)
+    entry = pb.ListRemovalsResponse.Removal(
+        first_offset=0, end_offset=9, cause="deleted", at_ms=5, detail="on request"
+    )
+    broker.removals["orders", 1] = [entry]
+    assert await mq.admin.removals("orders", 0) == []
+    assert await mq.admin.removals("orders", 1) == [
+        Removal(first_offset=0, end_offset=9, cause="deleted", at_ms=5, detail="on request")
+    ]
+    with pytest.raises(UnknownTopic):
+        await mq.admin.removals("orders", 2)
+    entry.cause = "boredom"
+    with pytest.raises(MalformedFrame, match="boredom"):
+        await mq.admin.removals("orders", 1)
+
+
+async def test_topics_that_were_deleted(broker: FakeBroker, mq: Client) -> None:
+    orders = pb.ListDeletedTopicsResponse.Topic(name="orders", id="id", at_ms=5)
+    orders.partitions.add(partition=1, start_offset=2, end_offset=3)
+    broker.deleted_topics = [orders, pb.ListDeletedTopicsResponse.Topic(name="events")]
+    found = await mq.admin.deleted_topics("orders")
+    assert found == [
+        DeletedTopic(name="orders", topic_id="id", at_ms=5, partitions=(DeletedPartition(1, 2, 3),))
+    ]
+    assert [topic.name for topic in await mq.admin.deleted_topics()] == ["orders", "events"]
 
 
 async def test_a_lost_answer_is_an_error_and_not_a_second_try(

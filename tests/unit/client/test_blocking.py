@@ -13,7 +13,14 @@ import pytest
 from penstock.client.accumulator import Accumulator
 from penstock.client.blocking import BlockingClient, connect_blocking
 from penstock.client.loop_thread import LoopThread
-from penstock.model.errors import ClientClosed, ConnectionLost, InvalidRequest
+from penstock.model.errors import (
+    ClientClosed,
+    ConnectionLost,
+    InvalidRequest,
+    OffsetOutOfRange,
+    UnknownTopic,
+)
+from penstock.records import EncodedBatch, build_batch
 from tests.unit.client.fake_broker import FakeBroker
 
 
@@ -115,7 +122,11 @@ def test_administering(mq: BlockingClient) -> None:
     admin.commit_offsets("billing", {("orders", 0): 5})
     assert admin.list_groups() == ["billing"]
     assert admin.group_offsets("billing") == {("orders", 0): 5}
+    assert [(lag.committed, lag.end, lag.lag) for lag in admin.group_lag("billing")] == [(5, 0, 0)]
+    assert admin.topic_groups("orders") == {"billing": {0: 5}}
+    assert admin.removals("orders", 0) == []
     admin.delete_topic("orders")
+    assert admin.deleted_topics() == admin.deleted_topics("orders") == []
 
 
 def test_text_is_refused_with_advice(mq: BlockingClient) -> None:
@@ -180,3 +191,33 @@ def test_the_loop_appends_under_the_lock_of_the_threads(
         for number in range(100):
             producer.send("orders", b"%d" % number * 20)
     assert unlocked == []
+
+
+def test_columns_out_and_in(mq: BlockingClient, broker: FakeBroker) -> None:
+    broker.partition_count = 3
+    with pytest.raises(UnknownTopic):
+        mq.partition_count("orders")
+    assert mq.partition_count("orders", create=True) == 3
+    batch = EncodedBatch(1, 50, build_batch([(None, b"%d" % n) for n in range(50)]))
+    with mq.producer() as producer:
+        producer.send_batches("orders", [batch])
+    offsets = [
+        offset for columns in mq.read_range("orders", 1, 5, 50) for offset in columns.offsets
+    ]
+    assert offsets == list(range(5, 50))
+    reading = mq.read_range("orders", 1, 0, 50)
+    next(reading)
+    with pytest.raises(OffsetOutOfRange):
+        list(mq.read_range("orders", 1, 0, 51))
+
+
+def test_a_range_that_nobody_reads_on(broker: FakeBroker) -> None:
+    """Left in the middle, also beyond the end of the client, it leaves nothing behind."""
+    with connect_blocking(broker.address) as mq:
+        for _ in range(2):
+            mq.publish("orders", bytes(100))
+        reading = mq.read_range("orders", 0, 0, 2)
+        assert next(reading).record_count == 2
+    reading.close()  # type: ignore[attr-defined]
+    with pytest.raises(ClientClosed):
+        mq.read_range("orders", 0, 0, 2)

@@ -11,8 +11,8 @@ from penstock.client.errors import DeliveryFailed
 from penstock.client.producer import Compression
 from penstock.model.errors import BatchTooLarge, Busy, ClientClosed, InvalidRequest, InvalidTopic
 from penstock.protocol import penstock_pb2 as pb
-from penstock.records import Message, decode_messages
-from tests.unit.client.fake_broker import HOLD, FakeBroker
+from penstock.records import EncodedBatch, Message, build_batch, decode_messages
+from tests.unit.client.fake_broker import DO, HOLD, LOSE_ANSWER, FakeBroker
 
 PRODUCE = pb.CALL_PRODUCE
 
@@ -212,4 +212,51 @@ async def test_flushes_at_the_same_time_are_all_told(broker: FakeBroker, mq: Cli
             *(producer.flush() for _ in range(3)), return_exceptions=True
         )
         assert [type(outcome) for outcome in outcomes] == [DeliveryFailed] * 3
+        await producer.flush()
+
+
+def finished(partition: int, *values: bytes) -> EncodedBatch:
+    return EncodedBatch(partition, len(values), build_batch([(None, value) for value in values]))
+
+
+async def test_finished_batches_in_order_with_messages(broker: FakeBroker, mq: Client) -> None:
+    broker.partition_count = 2
+    async with mq.producer() as producer:
+        await producer.send_batches("orders", [finished(0, b"0", b"1"), finished(1, b"a")])
+        await producer.send("orders", b"2", partition=0)
+        await producer.send_batches("orders", [finished(0, b"3")])
+        await producer.flush()
+        assert [message.value for message in messages(broker)] == [b"0", b"1", b"2", b"3"]
+        assert [message.value for message in messages(broker, partition=1)] == [b"a"]
+
+
+async def test_finished_batches_are_idempotent(broker: FakeBroker, mq: Client) -> None:
+    """R-PRO-2: numbered like any other, whatever is lost on the way."""
+    broker.create("orders", 1)
+    broker.script[PRODUCE].extend([LOSE_ANSWER, DO, LOSE_ANSWER])
+    async with mq.producer() as producer:
+        await producer.send_batches("orders", [finished(0, b"%d" % n, b"-") for n in range(10)])
+    assert [message.value for message in messages(broker)][::2] == [b"%d" % n for n in range(10)]
+    headers = [header for header, _ in broker.topics["orders"][0].batches]
+    assert [header.base_sequence for header in headers] == list(range(0, 20, 2))
+    assert {header.producer_id for header in headers} == {101}
+
+
+async def test_finished_batches_wait_for_room(broker: FakeBroker, mq: Client) -> None:
+    broker.create("orders", 1)
+    async with mq.producer(batch_bytes=1024, buffer_bytes=2048) as producer:
+        await producer.send_batches("orders", [finished(0, bytes(900)) for _ in range(20)])
+        with pytest.raises(BatchTooLarge, match="raise buffer_bytes"):
+            await producer.send_batches("orders", [finished(0, bytes(3000))])
+    assert len(messages(broker)) == 20
+
+
+async def test_the_failure_of_a_finished_batch_is_told_by_flush(
+    broker: FakeBroker, mq: Client
+) -> None:
+    broker.create("orders", 1)
+    broker.script[PRODUCE].append(BatchTooLarge("No."))
+    producer = mq.producer()
+    await producer.send_batches("orders", [finished(0, b"a", b"b")])
+    with pytest.raises(DeliveryFailed, match="2 messages were not delivered"):
         await producer.flush()

@@ -137,6 +137,42 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert state.check(Batch(0, producer_id=4)) == 4
 
 
+def test_those_that_are_kept_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-SPK-2: neither for others nor for silence, also when they are read from a snapshot."""
+    monkeypatch.setattr("penstock.coordination.producer_state.PRODUCERS_PER_PARTITION_MAX", 3)
+    kept = {1, 2}
+    state = ProducerState.decode(b"", kept)
+    for producer_id in range(8):
+        append(state, Batch(0, producer_id=producer_id), producer_id)
+    state = ProducerState.decode(state.encode(), kept)
+    assert [producer_id for producer_id, _ in state.producers()] == [1, 2, 7]
+    assert state.last_batch(1) == (0, 9)
+    assert state.last_batch(3) is None
+    state.expire(limits.PRODUCER_SILENCE_MS_MAX + 1)
+    assert [producer_id for producer_id, _ in state.producers()] == [1, 2]
+    kept.clear()
+    state.forget(1)
+    state.forget(1)
+    state.expire(limits.PRODUCER_SILENCE_MS_MAX + 1)
+    assert len(state) == 0
+
+
+def test_the_last_batch_tells_the_epoch_too() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 0)
+    append(state, Batch(0, producer_epoch=1), 10)
+    append(state, Batch(10, producer_epoch=1), 20)
+    assert state.last_batch(7) == (1, 19)
+
+
+def test_if_all_are_kept_none_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.coordination.producer_state.PRODUCERS_PER_PARTITION_MAX", 1)
+    state = ProducerState({1, 2})
+    for producer_id in (1, 2):
+        append(state, Batch(0, producer_id=producer_id), producer_id)
+    assert len(state) == 2
+
+
 def test_a_snapshot_reads_back() -> None:
     """R-STO-7: the state survives as bytes."""
     state = ProducerState()

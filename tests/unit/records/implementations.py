@@ -16,22 +16,20 @@ class Implementation(NamedTuple):
     """One way to run the codec."""
 
     name: str
+    cursor: ModuleType
     reading: ModuleType
     writing: ModuleType
+    column_reading: ModuleType
+    column_writing: ModuleType
 
 
-IMPLEMENTATIONS = [
-    Implementation(
-        "interpreted",
-        import_module("penstock.records.codec"),
-        import_module("penstock.records.builder"),
+def _implementation(name: str, prefix: str) -> Implementation:
+    modules = ("cursor", "codec", "builder", "column_decoder", "column_encoder")
+    return Implementation(
+        name, *(import_module(f"penstock.records.{prefix}{module}") for module in modules)
     )
-]
+
+
+IMPLEMENTATIONS = [_implementation("interpreted", "")]
 if records.COMPILED:
-    IMPLEMENTATIONS.append(
-        Implementation(
-            "compiled",
-            import_module("penstock.records._codec"),
-            import_module("penstock.records._builder"),
-        )
-    )
+    IMPLEMENTATIONS.append(_implementation("compiled", "_"))

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import CorruptLog, TopicExists, UnknownTopic
+from penstock.model.errors import CorruptLog, DiskFull, TopicExists, UnknownTopic
 from penstock.model.ids import BrokerId
+from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.storage.journal import write_journal
 from penstock.storage.os_files import OsDirectory
+from penstock.testing.simulated_disk import SimulatedDisk
 
 
 def open_registry(path: Path) -> EmbeddedRegistry:
@@ -49,7 +51,7 @@ async def test_changes_survive_a_restart(tmp_path: Path) -> None:
 async def test_a_deletion_has_two_steps(tmp_path: Path) -> None:
     registry = open_registry(tmp_path)
     first = await registry.create_topic("orders", 1, {})
-    await registry.begin_deletion("orders")
+    await registry.begin_deletion("orders", None)
     halfway = open_registry(tmp_path).image
     assert halfway.topics["orders"].deleting
     with pytest.raises(UnknownTopic, match="topics create orders"):
@@ -57,6 +59,44 @@ async def test_a_deletion_has_two_steps(tmp_path: Path) -> None:
     await registry.finish_deletion("orders")
     assert not open_registry(tmp_path).image.topics
     assert (await registry.create_topic("orders", 1, {})).id != first.id
+
+
+async def test_a_deleted_topic_is_remembered_from_the_first_step_on(tmp_path: Path) -> None:
+    """R-SPK-3: whoever misses the topic can be told what became of it."""
+    registry = open_registry(tmp_path)
+    topic = await registry.create_topic("orders", 2, {})
+    deletion = DeletedTopic(
+        name="orders",
+        topic_id=topic.id,
+        at_ms=5,
+        partitions=(DeletedPartition(0, 3, 7), DeletedPartition(1, 0, 0)),
+    )
+    await registry.begin_deletion("orders", deletion)
+    for step in (registry.finish_deletion("orders"), registry.create_topic("orders", 1, {})):
+        assert open_registry(tmp_path).image.deleted_topics == (deletion,)
+        await step
+    assert registry.image.deleted_topics == (deletion,)
+    again = open_registry(tmp_path)
+    await again.reserve_producer_ids(1)
+    await again.begin_deletion("orders", None)
+    assert open_registry(tmp_path).image.deleted_topics == (deletion,), "made but never had"
+
+
+async def test_a_deletion_that_is_refused_is_not_remembered() -> None:
+    disk = SimulatedDisk()
+    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")
+    topic = await registry.create_topic("orders", 1, {})
+    deletion = DeletedTopic(name="orders", topic_id=topic.id, at_ms=5, partitions=())
+    disk.capacity_bytes = 0
+    with pytest.raises(DiskFull):
+        await registry.begin_deletion("orders", deletion)
+    assert registry.image.deleted_topics == ()
+
+
+def test_a_journal_of_before_deletions_were_remembered(tmp_path: Path) -> None:
+    journal = b'{"next_producer_id": 3, "topics": []}'
+    write_journal(OsDirectory(str(tmp_path)), "registry.journal", journal)
+    assert open_registry(tmp_path).image.deleted_topics == ()
 
 
 async def test_producer_ids_are_never_handed_out_twice(tmp_path: Path) -> None:

@@ -48,6 +48,10 @@ class ManualFlusher:
         job.run()
         finished()
 
+    def run_all(self) -> None:
+        while self.jobs:
+            self.run_one()
+
 
 class Listener:
     def __init__(self) -> None:
@@ -266,7 +270,8 @@ async def test_deletions_that_wait_for_the_disk_share_the_next_write() -> None:
     assert setup.names() == ["before 2", "before 1"]
     setup.flusher.run_one()
     assert setup.names() == ["before 2", "before 1", "before 8", "before 4", "before 8"]
-    assert (setup.log.start_offset, setup.flusher.jobs) == (8, [])
+    assert setup.log.start_offset == 8
+    setup.flusher.run_all()
     setup.delete_before(3)
     assert setup.outcomes[-1] == ("before 3", None), "gone already"
     assert not setup.flusher.jobs
@@ -313,6 +318,66 @@ async def test_idle_is_heard_after_the_running_deletion() -> None:
     heard: list[str] = []
     setup.delete_before(3)
     setup.replica.when_idle(lambda: heard.append("idle"))
-    assert heard == []
+    setup.flusher.run_one()
+    assert heard == [], "why they are gone is not written yet"
     setup.flusher.run_one()
     assert heard == ["idle"]
+
+
+# --- why offsets are gone ----------------------------------------------------------------------
+
+
+def explained(log: Log) -> list[tuple[int, int, str]]:
+    return [(one.first_offset, one.end_offset, one.cause) for one in log.removals.latest()]
+
+
+async def test_a_deletion_is_explained_by_when_it_is_answered() -> None:
+    setup = committed(5)
+    setup.delete_before(3)
+    assert explained(setup.log) == []
+    setup.flusher.run_one()
+    assert setup.outcomes == [("before 3", None)]
+    assert explained(setup.log) == [(0, 3, "deleted")]
+    assert setup.log.removals.latest()[0].at_ms == FixedClock().now_ms()
+    setup.flusher.run_all()
+    found = Log.open(setup.disk.after_crash("lost").root, CONFIG)
+    assert (found.start_offset, explained(found)) == (0, []), "nothing was durable, so none is gone"
+    setup.replica.close()
+    found = Log.open(setup.disk.after_crash("lost").root, CONFIG)
+    assert (found.start_offset, explained(found)) == (3, [(0, 3, "deleted")])
+
+
+async def test_explanations_that_wait_for_the_disk_share_the_next_write() -> None:
+    setup = committed(5)
+    for offset in (2, 3, 5):
+        setup.delete_before(offset)
+        setup.flusher.jobs.insert(0, setup.flusher.jobs.pop())
+        setup.flusher.run_one()
+    assert len(setup.flusher.jobs) == 1
+    setup.flusher.run_all()
+    everything = [(0, 2, "deleted"), (2, 3, "deleted"), (3, 5, "deleted")]
+    assert explained(Log.open(setup.disk.root, CONFIG)) == everything
+
+
+async def test_a_deletion_that_failed_is_not_explained() -> None:
+    setup = committed(5)
+    setup.fill_disk(leaving_bytes=3)
+    setup.delete_before(7)
+    setup.flusher.run_all()
+    assert explained(setup.log) == []
+
+
+async def test_an_explanation_that_cannot_be_written_holds_up_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    setup = committed(5)
+    setup.delete_before(3)
+    setup.flusher.run_one()
+    setup.fill_disk(leaving_bytes=3)
+    setup.flusher.run_all()
+    assert "are not written: The disk is full" in caplog.text
+    assert setup.replica.failure is None
+    setup.disk.capacity_bytes = None
+    setup.delete_before(4)
+    setup.flusher.run_all()
+    assert explained(Log.open(setup.disk.root, CONFIG)) == [(0, 3, "deleted"), (3, 4, "deleted")]

@@ -9,13 +9,22 @@ import pytest
 from penstock.model.errors import CorruptLog
 from penstock.storage.compacted import COMPACTION_JOURNAL
 from penstock.storage.journal import write_journal
-from penstock.storage.log import CleanEnd, Log
+from penstock.storage.log import CleanEnd, Log, LogConfig
 from penstock.storage.recovery import CLEANED_NAME, log_files
 from penstock.storage.segment import LOG_SUFFIX, open_stem, sealed_stem
 from penstock.testing.simulated_disk import SimulatedDirectory, SimulatedDisk
-from tests.unit.storage.harness import CONFIG, append, flush, make_batch, open_log, read_all
+from tests.unit.storage.harness import (
+    CONFIG,
+    NOW_MS,
+    append,
+    flush,
+    make_batch,
+    open_log,
+    read_all,
+)
 
 BATCH = make_batch(b"x" * 600)
+LARGE = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
 
 
 def filled(*, flushes: int = 4) -> SimulatedDisk:
@@ -78,6 +87,73 @@ def test_a_lost_end_at_a_boundary_takes_them_too() -> None:
     assert offsets(disk) == [0, 1]
     log = open_log(disk.root)
     assert append(log, BATCH) == [2]
+
+
+# --- what was cut ------------------------------------------------------------------------------
+
+
+def cut(disk: SimulatedDisk) -> list[tuple[int, int, str]]:
+    """What a log tells of its recovery, at first and for good."""
+    log = open_log(disk.root)
+    log.explain_cut(NOW_MS)
+    told = [(one.first_offset, one.end_offset, one.detail) for one in log.removals.latest()]
+    again = open_log(disk.after_crash("lost").root)
+    again.explain_cut(NOW_MS + 1)
+    assert again.removals.latest() == log.removals.latest()
+    assert all(one.cause == "truncated" for one in log.removals.latest())
+    return told
+
+
+def test_a_torn_end_is_remembered_as_far_as_it_shows() -> None:
+    """R-SPK-3: a batch whose header is left; its records ran past the end."""
+    disk = filled()
+    name = open_stem(6) + LOG_SUFFIX
+    disk.root.open(name).truncate(len(BATCH) - 1)
+    reason = "there is no whole batch"
+    expected = f"a crash tore the end of the log, {reason}: {len(BATCH) - 1} bytes were cut"
+    assert cut(disk) == [(6, 7, expected)]
+
+
+def test_a_torn_end_without_a_header_tells_nothing() -> None:
+    disk = filled()
+    disk.root.open(open_stem(6) + LOG_SUFFIX).truncate(40)
+    assert cut(disk) == []
+
+
+def test_whole_batches_behind_a_tear_are_counted() -> None:
+    """The disk kept later sectors and lost earlier ones."""
+    disk = SimulatedDisk()
+    log = open_log(disk.root, LARGE)
+    append(log, *[BATCH] * 4)
+    flush(log)
+    file = disk.root.open(open_stem(0) + LOG_SUFFIX)
+    data = file.read_at(0, 10_000)
+    torn = bytearray(data)
+    torn[len(BATCH) : len(BATCH) + 512] = bytes(512)
+    file.truncate(0)
+    file.append([torn])
+    ((first, end, detail),) = cut(disk)
+    assert (first, end) == (1, 4)
+    assert f"{3 * len(BATCH)} bytes were cut" in detail
+
+
+def test_segments_that_go_with_a_tear_are_counted() -> None:
+    disk = filled(flushes=1)
+    disk.root.open(open_stem(2) + LOG_SUFFIX).truncate(len(BATCH) + 5)
+    ((first, end, detail),) = cut(disk)
+    assert (first, end) == (3, 7)
+    assert f"{3 * len(BATCH) + 5} bytes were cut" in detail
+    disk = filled(flushes=1)
+    disk.root.open(open_stem(2) + LOG_SUFFIX).truncate(0)
+    disk.root.open(open_stem(6) + LOG_SUFFIX).truncate(0)
+    expected = "a crash tore the end of the log, its last batches are missing: "
+    assert cut(disk) == [(2, 6, f"{expected}{2 * len(BATCH)} bytes were cut")]
+
+
+def test_an_orderly_end_tells_nothing() -> None:
+    assert cut(filled(flushes=0)) == []
+    assert cut(filled()) == []
+    assert cut(SimulatedDisk()) == []
 
 
 def tear_before_sealed(root: SimulatedDirectory) -> None:

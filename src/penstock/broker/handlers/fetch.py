@@ -9,10 +9,11 @@ from typing import Final
 from penstock.broker.context import Context
 from penstock.broker.partition import Partition
 from penstock.broker.session import Session
-from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.errors import InvalidRequest, OffsetOutOfRange, PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
+from penstock.storage.removals import sentence
 from penstock.storage.slice import FileSlice
 
 # Room in the answer's frame for its header and envelope.
@@ -125,7 +126,22 @@ class _WaitingFetch:
 
 def _read(context: Context, partition: Partition, request: pb.FetchRequest) -> FileSlice:
     max_bytes = min(request.max_bytes, context.config.frame_bytes_max - _FRAME_OVERHEAD)
-    return partition.read(request.offset, max_bytes)
+    try:
+        return partition.read(request.offset, max_bytes)
+    except OffsetOutOfRange as error:
+        raise _explained(error, partition, request.offset) from None
+
+
+def _explained(error: OffsetOutOfRange, partition: Partition, offset: int) -> OffsetOutOfRange:
+    """The error with the reason why the offset is gone, if that is remembered."""
+    log = partition.replica.log
+    removal = log.removals.explain(offset, log.start_offset)
+    if removal is None:
+        return error
+    return OffsetOutOfRange(
+        f"Offset {offset} of {partition.name} is gone, {sentence(removal)}: the partition has "
+        f"{log.start_offset} to {partition.replica.high_watermark}; seek to one of them."
+    )
 
 
 def _is_enough(

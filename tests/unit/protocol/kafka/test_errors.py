@@ -64,6 +64,8 @@ def test_only_what_nobody_foresaw_is_an_unknown_error() -> None:
         errors.ClientClosed,  # of our own client: no broker says it
         errors.TopicError,  # bases, of which there are no instances
         errors.ProducerError,
+        errors.StagedWriteError,  # Kafka's protocol has no call for these
+        errors.StagedBatchesMissing,
     }
 
 

@@ -1,0 +1,158 @@
+"""Staged writes as a client asks for them, call by call, also one that does not mean well."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.model.errors import (
+    InvalidBatch,
+    InvalidRequest,
+    InvalidTopic,
+    MalformedFrame,
+    PenstockError,
+    StagedBatchesMissing,
+    UnknownTopic,
+)
+from penstock.protocol import calls
+from penstock.protocol import penstock_pb2 as pb
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.support import RawClient, batch, running
+
+
+async def stage(
+    client: RawClient, payload: bytes | bytearray | None = None, **fields: Any
+) -> pb.StageResponse:
+    request = pb.StageRequest(**({"write": "w", "attempt": "a", "topic": "orders"} | fields))
+    sent = batch([b"x"]) if payload is None else payload
+    answer, _ = await client.channel.call(calls.STAGE, request, [sent])
+    return answer
+
+
+async def commit(client: RawClient, **attempts: int) -> pb.CommitStagedResponse:
+    request = pb.CommitStagedRequest(write="w", max_wait_ms=5000)
+    for attempt, batches in attempts.items():
+        request.attempts.add(attempt=attempt, batches=batches)
+    answer, _ = await client.channel.call(calls.COMMIT_STAGED, request)
+    return answer
+
+
+async def committed_epoch(client: RawClient) -> pb.CommittedEpochResponse:
+    answer, _ = await client.channel.call(
+        calls.COMMITTED_EPOCH, pb.CommittedEpochRequest(write="w")
+    )
+    return answer
+
+
+async def test_a_write_from_its_first_batch_to_its_commit() -> None:
+    disk = SimulatedDisk()
+    async with running(disk.root) as (_, client):
+        await client.create("orders", partitions=2)
+        answers = await asyncio.gather(
+            stage(client, batch([b"a", b"b"])),
+            stage(client, batch([b"c"]), sequence=1, partition=1),
+            stage(client, batch([b"d"]), sequence=2),
+            stage(client, batch([b"d"]), sequence=2),
+        )
+        assert not any(answer.already for answer in answers)
+        assert not (await committed_epoch(client)).HasField("epoch")
+        assert await client.values("orders") == []
+        answer = await commit(client, a=3)
+        assert (answer.already, answer.records, answer.readable) == (False, 4, True)
+        assert await client.values("orders") == [b"a", b"b", b"d"]
+        assert await client.values("orders", 1) == [b"c"]
+        assert (await committed_epoch(client)).epoch == 0
+        assert (await stage(client, attempt="late")).already
+    async with running(disk.root) as (_, client):
+        assert (await commit(client, late=1)).already
+        assert await client.values("orders", 1) == [b"c"]
+
+
+async def test_what_is_aborted_is_not_there() -> None:
+    async with running() as (_, client):
+        await client.create("orders")
+        await stage(client)
+        request = pb.AbortStagedRequest(write="w", attempts=["a", "unknown"])
+        await client.channel.call(calls.ABORT_STAGED, request)
+        with pytest.raises(StagedBatchesMissing):
+            await commit(client, a=1)
+
+
+async def test_clients_write_the_internal_topics_in_no_other_way() -> None:
+    async with running() as (_, client):
+        await client.create("orders")
+        await stage(client)
+        for topic in ("__staged", "__writes"):
+            with pytest.raises(InvalidTopic):
+                await client.produce(topic, batch([b"x"]))
+            with pytest.raises(InvalidTopic):
+                await stage(client, topic=topic, sequence=1)
+            with pytest.raises(InvalidTopic):
+                await client.create(topic)
+            deleting = pb.DeleteTopicRequest(name=topic)
+            with pytest.raises(InvalidTopic):
+                await client.channel.call(calls.DELETE_TOPIC, deleting)
+        assert (await commit(client, a=1)).records == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [
+        (UnknownTopic, {"topic": "nowhere"}),
+        (UnknownTopic, {"partition": 2**32 - 1}),
+        (UnknownTopic, {"topic": "\N{PILE OF POO}"}),
+        (StagedBatchesMissing, {"sequence": 1}),
+        (StagedBatchesMissing, {"sequence": 2**32 - 1}),
+        (InvalidRequest, {"write": ""}),
+        (InvalidRequest, {"write": "w" * 256}),
+        (InvalidRequest, {"write": "a\x1b[2J"}),
+        (InvalidRequest, {"attempt": ""}),
+        (InvalidRequest, {"attempt": "a" * 65}),
+        (InvalidRequest, {"epoch": -1}),
+        (InvalidRequest, {"epoch": -(2**63)}),
+        (InvalidBatch, {"payload": b""}),
+        (InvalidBatch, {"payload": b"\xff" * 1000}),
+        (InvalidBatch, {"payload": bytes(batch([b"x"])) + b"more"}),
+    ],
+)
+async def test_hostile_stages(error: type[PenstockError], fields: dict[str, Any]) -> None:
+    """R-NET-5: refused with a sentence, and the connection goes on; also where the topics of staged
+    writes have to be made first."""
+    async with running() as (_, client):
+        await client.create("orders")
+        for _ in range(2):
+            with pytest.raises(error):
+                await stage(client, **fields)
+        assert not (await stage(client)).already
+
+
+async def test_hostile_commits() -> None:
+    async with running() as (_, client):
+        await client.create("orders")
+        await stage(client)
+        for attempts in ({"a": 2}, {"a": 0}, {"a": 2**32 - 1}, {"b": 1}, {"a": 1, "b": 1}):
+            with pytest.raises(StagedBatchesMissing):
+                await commit(client, **attempts)
+        request = pb.CommitStagedRequest(write="w")
+        for _ in range(100_000):
+            request.attempts.add(attempt="a", batches=1)
+        with pytest.raises(InvalidRequest, match="names 100000 attempts"):
+            await client.channel.call(calls.COMMIT_STAGED, request)
+        aborting = pb.AbortStagedRequest(write="w", attempts=["a"] * 100_000)
+        with pytest.raises(InvalidRequest, match="names 100000 attempts"):
+            await client.channel.call(calls.ABORT_STAGED, aborting)
+        assert (await commit(client, a=1)).records == 1
+
+
+@pytest.mark.parametrize(
+    "call", [calls.STAGE, calls.COMMIT_STAGED, calls.ABORT_STAGED, calls.COMMITTED_EPOCH]
+)
+async def test_envelopes_that_are_none(call: calls.CallType[Any, Any]) -> None:
+    async with running() as (_, client):
+        answered = asyncio.get_running_loop().create_future()
+        client.channel.start_call(
+            call.number, b"\xff" * 20, (), lambda error, *_: answered.set_result(error)
+        )
+        assert isinstance(await answered, MalformedFrame)

@@ -1,0 +1,155 @@
+"""What tests of staged writes' shell share: staging on a simulated disk, without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.staging import Committed, Staging
+from penstock.broker.staging_log import StagingLog
+from penstock.broker.topics import Topics
+from penstock.coordination.staging.records import NamedAttempt, StagedBatch
+from penstock.coordination.staging.table import StagedWrites
+from penstock.model.errors import PenstockError, TopicExists
+from penstock.model.ids import BrokerId
+from penstock.records import Message, decode_messages
+from penstock.records.view import BatchView, batches
+from penstock.registry.embedded import EmbeddedRegistry
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import ThreadFlusher
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.support import CONFIG, ManualClock, batch
+
+
+@dataclass
+class Life:
+    """One life of the parts of a broker that staged writes need."""
+
+    staging: Staging
+    table: StagedWrites
+    log: StagingLog
+    topics: Topics
+    partitions: Partitions
+    clock: ManualClock
+    flusher: ThreadFlusher
+
+    def start_stage(
+        self,
+        attempt: str,
+        sequence: int,
+        values: Sequence[bytes],
+        *,
+        epoch: int = 0,
+        write: str = "w",
+        topic: str = "orders",
+        partition: int = 0,
+        payload: bytearray | None = None,
+    ) -> asyncio.Future[bool]:
+        """Whether the epoch was decided before; without the end of the turn."""
+        told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        staged = StagedBatch(write, epoch, attempt, sequence, topic, "", partition, 0)
+
+        def answer(error: PenstockError | None, already: bool) -> None:
+            if error is not None:
+                told.set_exception(error)
+            else:
+                told.set_result(already)
+
+        sent = batch(values) if payload is None else payload
+        self.staging.stage(staged, memoryview(sent), answer)
+        return told
+
+    async def stage(
+        self,
+        attempt: str,
+        *parts: Sequence[bytes],
+        epoch: int = 0,
+        write: str = "w",
+        topic: str = "orders",
+        partition: int = 0,
+    ) -> NamedAttempt:
+        """Each part a batch of the attempt, from its first on."""
+        told = [
+            self.start_stage(
+                attempt,
+                sequence,
+                values,
+                epoch=epoch,
+                write=write,
+                topic=topic,
+                partition=partition,
+            )
+            for sequence, values in enumerate(parts)
+        ]
+        self.log.driver.end_turn()
+        await asyncio.gather(*told)
+        return NamedAttempt(attempt, len(parts))
+
+    async def commit(
+        self,
+        *attempts: NamedAttempt,
+        epoch: int = 0,
+        write: str = "w",
+        max_wait_s: float = 5.0,
+        is_last: bool = False,
+    ) -> Committed:
+        return await self.staging.commit(
+            write, epoch, attempts, is_last=is_last, max_wait_s=max_wait_s
+        )
+
+    def batches(self, topic: str = "orders", partition: int = 0) -> list[BatchView]:
+        return list(batches(self._read(topic, partition)))
+
+    def messages(self, topic: str = "orders", partition: int = 0) -> list[Message]:
+        return decode_messages(self._read(topic, partition), topic, partition, 0)
+
+    def _read(self, topic: str, partition: int) -> bytes:
+        """All that a reader may see, of all segments."""
+        replica = self.partitions.find(topic, partition).replica
+        data, offset = b"", replica.log.start_offset
+        while offset < replica.high_watermark:
+            part = replica.read(offset, 1 << 24).read()
+            *_, last = batches(part)
+            data, offset = data + part, last.header.next_offset
+        return data
+
+    def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
+        return [message.value for message in self.messages(topic, partition)]
+
+    async def until_noted(self) -> None:
+        """All that is decided is done, durably."""
+        async with asyncio.timeout(5):
+            while self.table.unfinished():
+                await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def living(disk: SimulatedDisk, clock: ManualClock | None = None) -> AsyncIterator[Life]:
+    """From start to an orderly stop."""
+    clock = clock or ManualClock()
+    flusher = ThreadFlusher(asyncio.get_running_loop(), 2)
+    flusher.start()
+    driver = Driver()
+    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")
+    partitions = Partitions(disk.root, driver=driver, flusher=flusher, clock=clock)
+    topics = Topics(CONFIG, registry, partitions)
+    log = StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
+    table = StagedWrites()
+    staging = Staging(log, table, ProducerIds(registry), registry=registry)
+    partitions.begin()
+    await topics.open_all(between=staging.begin)
+    with contextlib.suppress(TopicExists):
+        await topics.create("orders", 2, {})
+    await staging.start()
+    try:
+        yield Life(staging, table, log, topics, partitions, clock, flusher)
+    finally:
+        staging.begin_closing()
+        await staging.stop()
+        if not disk.crashed:
+            await partitions.close()
+        flusher.stop()
