@@ -25,6 +25,7 @@ from benchmarks import (
     produce_pipelined,
     produce_round_trip,
     report,
+    spark,
     startup,
     throughput,
 )
@@ -49,6 +50,7 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "partitions": partitions.run,
     "startup": startup.run,
     "compaction": compaction.run,
+    "spark": spark.run,
 }
 
 
@@ -75,11 +77,12 @@ def main(arguments: list[str]) -> None:
 def _have_peers() -> None:
     """Fetch them now, or say at once what is missing rather than after the first minutes."""
     try:
-        from benchmarks import kafka_peer
+        from benchmarks import kafka_peer, spark_peer
 
         print("==> Kafka (fetched once)", file=sys.stderr, flush=True)
         kafka_peer.fetch()
         kafka_peer.java()
+        spark_peer.fetch()
     except ModuleNotFoundError as error:
         sys.exit(f"The peers need the package {error.name}: install `confluent-kafka`.")
     except kafka_peer.PeerMissing as missing:

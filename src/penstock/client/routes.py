@@ -89,6 +89,8 @@ class Routes:
     ) -> Channel:
         """A channel to the leader of a partition."""
         route = await self.topic(topic, refresh=refresh, create=create)
+        if partition >= route.partition_count and not refresh:
+            route = await self.topic(topic, refresh=True)  # it may be newer than the route
         if not 0 <= partition < route.partition_count:
             raise UnknownTopic(
                 f"Topic {topic!r} has no partition {partition}: it has {route.partition_count}, "

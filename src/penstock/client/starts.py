@@ -5,8 +5,8 @@ Plain data and its check; `fetcher` asks the broker what it means.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
 
 from penstock.model.errors import InvalidConfig
 from penstock.protocol import penstock_pb2 as pb
@@ -14,6 +14,8 @@ from penstock.protocol import penstock_pb2 as pb
 # An int is an offset; a datetime stands for the first message of that moment or later.
 Start = Literal["earliest", "latest"] | int | datetime
 OutOfRange = Literal["earliest", "latest", "error"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_start(start: Start) -> Start:
@@ -45,7 +47,8 @@ def check_out_of_range(policy: OutOfRange) -> OutOfRange:
 def find_request(topic: str, partition: int, start: Start) -> pb.FindOffsetRequest | None:
     """The question to the broker, or None if the start is an offset already."""
     if isinstance(start, datetime):
-        timestamp_ms = int(start.timestamp() * 1000)
+        # Not by way of a float, which lacks a millisecond now and then.
+        timestamp_ms = (start - _EPOCH) // timedelta(milliseconds=1)
         return pb.FindOffsetRequest(topic=topic, partition=partition, timestamp_ms=timestamp_ms)
     if start == "earliest":
         return pb.FindOffsetRequest(topic=topic, partition=partition, earliest=True)

@@ -1,1 +1,36 @@
-"""The Spark data source and pipelines, on the public client only. Its room."""
+"""Topics as tables of Spark: `format("penstock")`, on the public client only.
+
+    import penstock.spark
+
+    spark = penstock.spark.session()                     # or penstock.spark.register(your_session)
+    orders = spark.read.format("penstock").option("bootstrap", "127.0.0.1:9092")
+    orders.option("subscribe", "orders").load().show()
+
+Names are loaded when they are first used, so importing this needs neither Spark nor Arrow; their
+types are in `__init__.pyi`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from penstock.model.errors import InvalidConfig
+
+_MODULES = {
+    "PenstockDataSource": "penstock.spark.data_source",
+    "register": "penstock.spark.data_source",
+    "session": "penstock.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")
+    try:
+        module = importlib.import_module(_MODULES[name])
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "pyarrow"):
+            raise
+        raise InvalidConfig("Spark is not installed: pip install 'penstock[spark]'.") from None
+    return getattr(module, name)

@@ -109,6 +109,19 @@ async def test_leaders_are_found_by_broker(broker: FakeBroker, routes: Routes) -
             await routes.leader("orders", 0, refresh=True)
 
 
+async def test_a_partition_newer_than_the_route_is_found(
+    broker: FakeBroker, routes: Routes
+) -> None:
+    broker.create("orders", 1)
+    await routes.leader("orders", 0)
+    broker.create("orders", 2)
+    await routes.leader("orders", 1)
+    asked = broker.count(METADATA)
+    with pytest.raises(UnknownTopic, match="has no partition 2"):
+        await routes.leader("orders", 2)
+    assert broker.count(METADATA) == asked + 1, "asked once, in case it is new"
+
+
 async def test_a_broker_under_another_ones_address_is_noticed(
     broker: FakeBroker, routes: Routes
 ) -> None:

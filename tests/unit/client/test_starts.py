@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -33,3 +33,11 @@ def test_each_start_asks_its_question() -> None:
     assert latest.latest
     assert moment.timestamp_ms == 1767225600000
     assert find_request("orders", 2, 42) is None
+
+
+def test_no_millisecond_is_lost_on_the_way() -> None:
+    for milliseconds in range(1_767_225_600_000, 1_767_225_610_000):
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+        request = find_request("orders", 0, moment)
+        assert request is not None
+        assert request.timestamp_ms == milliseconds

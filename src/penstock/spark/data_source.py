@@ -1,0 +1,97 @@
+"""The data source `penstock`, as Spark sees it: every topic is a table.
+
+Only the way in: reading is in `batch_reader` and `stream_reader`, writing in `sink`. Spark pickles
+the class and makes it in Python processes of its own, so it holds the options and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from penstock.model.errors import InvalidConfig
+from penstock.spark.batch_reader import BatchReader, FilteringBatchReader
+from penstock.spark.option_values import warn_of_ignored
+from penstock.spark.options import SourceOptions, check_batch, check_stream, parse_options
+from penstock.spark.schema import source_schema
+from penstock.spark.stream_reader import StreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT: Final = "penstock"
+_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+# The names of methods are Spark's.
+# ruff: noqa: N802
+
+
+def register(spark: SparkSession) -> None:
+    """Let `format("penstock")` name topics in this session, and filters reach the source."""
+    spark.conf.set(_PUSHDOWN, "true")
+    spark.dataSource.register(PenstockDataSource)
+
+
+class PenstockDataSource(DataSource):
+    """Topics as tables: batch and streaming, reading and writing."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns of a read. Spark asks once, at `load()`: what is wrong is said there."""
+        options = parse_options(self.options)
+        warn_of_ignored(options.ignored)
+        return source_schema(options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return FilteringBatchReader(self._batch_options(schema), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = self._options(schema)
+        check_stream(options, self.options)
+        return StreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.spark.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from penstock.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+    def _batch_options(self, schema: StructType) -> SourceOptions:
+        options = self._options(schema)
+        check_batch(options, self.options)
+        return options
+
+    def _options(self, schema: StructType) -> SourceOptions:
+        options = parse_options(self.options)
+        if schema != source_schema(options):
+            raise InvalidConfig(
+                "The columns of the data source penstock are fixed: leave out schema(), or give "
+                "valueFormat and valueSchema to have typed columns."
+            )
+        return options
+
+
+class DefaultSource(PenstockDataSource):
+    """The same where nobody called `register`: Spark finds it by itself.
+
+    Without filter pushdown, since Spark refuses a reader that has it in a session that does not
+    ask for it.
+    """
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(self._batch_options(schema), schema)

@@ -1,0 +1,45 @@
+"""The sink of `df.write`: all rows appear at once, or none.
+
+Not a stream's (`stream`). The invariant: a write is one epoch of one name. The name is made up for
+each save, or the user's `txnAppId` with `txnVersion` as the epoch, so that a save that is done
+again under the same two adds nothing (the names are Delta Lake's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from penstock.spark.sink.delivery import (
+    Messages,
+    WriteEpoch,
+    abort_rows,
+    commit_rows,
+    send_rows,
+    stage_rows,
+)
+from penstock.spark.sink.options import SinkOptions
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Made on the driver; the same one, pickled, writes in the tasks and commits on the driver."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._target = WriteEpoch(
+            options.transaction_name or f"spark/batch/{uuid4()}", options.transaction_version
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self._options.is_exactly_once:
+            return stage_rows(iterator, self._options, self._target)
+        return send_rows(iterator, self._options)
+
+    def commit(self, messages: Messages) -> None:
+        commit_rows(messages, self._options, last=self._options.transaction_name is None)
+
+    def abort(self, messages: Messages) -> None:
+        abort_rows(messages, self._options)

@@ -1,0 +1,262 @@
+"""`spark.readStream`: where a stream stands, how far its next batch goes, and what that reads.
+
+Spark keeps one of these in a Python process of its own for as long as a query runs, and calls it
+from one thread. All places are in the offsets that Spark keeps in the checkpoint (`offsets`); what
+this object remembers between calls only saves work or waits. The invariant: the same start and end
+always plan the same ranges, so a batch that is run again after a restart has the same rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.model.errors import PenstockError, UnknownTopic
+from penstock.model.ids import TopicPartition
+from penstock.spark.admission import admit, available_rows
+from penstock.spark.drift import find_drift, find_loss
+from penstock.spark.extent import Extent
+from penstock.spark.logs import (
+    BrokerLogs,
+    Extents,
+    is_selected,
+    raise_missing,
+    select_extents,
+)
+from penstock.spark.loss import Loss
+from penstock.spark.loss_policy import OTHER_CHECKPOINT, settle
+from penstock.spark.offsets import StreamOffset, add_counts
+from penstock.spark.options import SourceOptions
+from penstock.spark.positions import AtEdge, resolve_start
+from penstock.spark.ranges import OffsetRange, split_ranges
+from penstock.spark.task_reader import RangePartition, TaskReader
+
+logger = logging.getLogger(__name__)
+
+# The names of methods are Spark's.
+# ruff: noqa: N802
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The driver's side of a stream."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        assert options.bootstrap is not None
+        self._options = options
+        self._bootstrap = options.bootstrap
+        self._tasks = TaskReader(options, schema, OTHER_CHECKPOINT)
+        # What there was when a query with Trigger.AvailableNow began: it goes no further.
+        self._target: Extents | None = None
+        self._latest: Extents = {}
+        self._lost_in_plans: dict[TopicPartition, int] = {}
+        self._reported: Mapping[TopicPartition, int] = {}
+        self._last_batch_s = monotonic()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        extents, missing = select_extents(self._logs, self._options.selection)
+        raise_missing(self._options.selection, missing)
+        positions = resolve_start(
+            self._options.start or AtEdge(edge="latest"), extents, self._find_time
+        )
+        # No batch ends where another did not begin: the first one will say where that was, as
+        # Spark asks again for this after a restart, and "latest" is elsewhere then.
+        initial = StreamOffset(positions=positions, topic_ids=_ids(extents), begins=positions)
+        return initial.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target, _ = select_extents(self._logs, self._options.selection)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.trigger_rows_max is not None:
+            return ReadMaxRows(self._options.trigger_rows_max)
+        if self._options.trigger_rows_min is not None:
+            return ReadMinRows(self._options.trigger_rows_min)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes; the start, as it is, if there is nothing to read."""
+        place = StreamOffset.from_json(start)
+        self._report(place)
+        extents, missing = select_extents(self._logs, self._options.selection)
+        self._latest = extents
+        extents = self._within_target(extents)
+        drift = find_drift(
+            place, extents, lambda partition: is_selected(self._options.selection, partition)
+        )
+        lost = self._settle(drift.losses)
+        if self._options.fail_on_data_loss:
+            raise_missing(self._options.selection, missing)
+        ends = {
+            partition: max(begin, extents[partition].end_offset)
+            for partition, begin in drift.begins.items()
+        }
+        rows_max = None
+        if not isinstance(limit, ReadAllAvailable):
+            if self._waits_for_more(available_rows(drift.begins, ends)):
+                return start
+            rows_max = self._options.trigger_rows_max
+        is_first = place.begins == place.positions
+        end = StreamOffset(
+            positions=admit(drift.begins, ends, rows_max),
+            topic_ids=_ids(extents),
+            lost=add_counts(add_counts(place.lost, lost), self._lost_in_plans),
+            begins=drift.begins if is_first else drift.moved,
+        )
+        if (end.positions, end.topic_ids, end.lost) == (
+            place.positions,
+            place.topic_ids,
+            place.lost,
+        ):
+            return start
+        self._lost_in_plans = {}
+        self._last_batch_s = monotonic()
+        return end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """What is there altogether, for the query's progress."""
+        if not self._latest:
+            return None
+        positions = {partition: extent.end_offset for partition, extent in self._latest.items()}
+        return StreamOffset(positions=positions, topic_ids=_ids(self._latest)).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of a batch."""
+        if start == end:
+            return []
+        before, after = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        ranges = [
+            OffsetRange(partition, _begin(partition, before, after), position)
+            for partition, position in sorted(after.positions.items())
+        ]
+        there = self._without_lost([each for each in ranges if each.size > 0], after)
+        parts = split_ranges(there, self._options.partitions_min, self._options.partition_rows_max)
+        return [RangePartition(part, after.topic_ids.get(part.partition.topic)) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark says that a batch is done, when it begins the next one."""
+        self._report(StreamOffset.from_json(end))
+
+    @property
+    def _logs(self) -> BrokerLogs:
+        # Made where it is used: this object is pickled to the tasks, too.
+        return BrokerLogs(self._bootstrap)
+
+    def _find_time(self, partition: TopicPartition, time_ms: int) -> int:
+        return self._logs.find_timestamp(*partition, time_ms)
+
+    def _within_target(self, extents: Extents) -> Extents:
+        """What is there of that which was there when the query began."""
+        if self._target is None:
+            return extents
+        within: Extents = {}
+        for partition, target in self._target.items():
+            extent = extents.get(partition)
+            if extent is not None and extent.topic_id == target.topic_id:
+                end = min(extent.end_offset, target.end_offset)
+                within[partition] = extent._replace(end_offset=max(end, extent.start_offset))
+        return within
+
+    def _waits_for_more(self, rows: int) -> bool:
+        """Whether there is less than a batch should have, and it may still wait for more."""
+        least = self._options.trigger_rows_min
+        if least is None or rows >= least or self._target is not None:
+            return False
+        return (monotonic() - self._last_batch_s) * 1000 < self._options.trigger_delay_ms_max
+
+    def _without_lost(self, ranges: list[OffsetRange], after: StreamOffset) -> list[OffsetRange]:
+        """The ranges as far as they are still there, if it may go on without the rest."""
+        there: list[OffsetRange] = []
+        losses: list[Loss] = []
+        extents: dict[str, Mapping[int, Extent]] = {}
+        for each in ranges:
+            topic, number = each.partition
+            if topic not in extents:
+                extents[topic] = self._partitions(topic)
+            extent = extents[topic].get(number)
+            topic_id = after.topic_ids.get(topic)
+            if extent is None:
+                loss: Loss | None = Loss(
+                    kind="deleted",
+                    partition=each.partition,
+                    first=each.start,
+                    end=None,
+                    topic_id=topic_id,
+                )
+            else:
+                loss = find_loss(each.partition, each.start, topic_id, extent) or find_loss(
+                    each.partition, each.end, topic_id, extent
+                )
+            if loss is None:
+                there.append(each)
+                continue
+            losses.append(loss)
+            if extent is not None and loss.kind in ("removed", "cut"):
+                start = max(each.start, extent.start_offset)
+                there.append(each._replace(start=start, end=min(each.end, extent.end_offset)))
+        # Not in the end of this batch, which is written already: in that of the next.
+        self._lost_in_plans = add_counts(self._lost_in_plans, self._settle(losses))
+        return there
+
+    def _partitions(self, topic: str) -> Mapping[int, Extent]:
+        try:
+            return self._logs.partitions(topic)
+        except UnknownTopic:
+            return {}
+
+    def _settle(self, losses: tuple[Loss, ...] | list[Loss]) -> dict[TopicPartition, int]:
+        if not losses:
+            return {}
+        return settle(
+            losses,
+            self._logs,
+            fail=self._options.fail_on_data_loss,
+            otherwise=OTHER_CHECKPOINT,
+        )
+
+    def _report(self, place: StreamOffset) -> None:
+        """Let the group on the broker stand where the query does, for those who look for its lag.
+
+        Spark asks for the next batch only when the last is done; so the place that it asks from is
+        reached, also after the last batch of a query with Trigger.AvailableNow, of which Spark
+        never calls `commit`.
+        """
+        group = self._options.group
+        if group is None or place.positions == self._reported:
+            return
+        try:
+            self._logs.commit(group, place.positions)
+        except PenstockError as error:
+            logger.warning("The query's place was not committed to group %s: %s", group, error)
+            return
+        self._reported = place.positions
+
+
+def _begin(partition: TopicPartition, before: StreamOffset, after: StreamOffset) -> int:
+    """Where a batch begins in a partition."""
+    begin = after.begins.get(partition)
+    return begin if begin is not None else before.positions.get(partition, 0)
+
+
+def _ids(extents: Extents) -> dict[str, str]:
+    return {
+        partition.topic: extent.topic_id
+        for partition, extent in extents.items()
+        if extent.topic_id is not None
+    }
