@@ -26,7 +26,7 @@ $(CODEC): .venv/.packages $(COMPILED)
 
 setup: $(CODEC)  ## Make .venv with the packages and the compiled codec
 
-demo: setup  ## Publish, kill the broker, restart it, and see that nothing acknowledged is lost
+demo: setup  ## Publish, kill the broker, see that nothing is lost; then totals and a report by Spark
 	@$(BIN)/penstock demo
 
 run: setup  ## Start a broker on 127.0.0.1:9092 with its data in ./penstock-data

@@ -12,6 +12,7 @@ from pathlib import Path
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 MESSAGES = 30_000
 SECONDS_MAX = 60
+SPARK_SECONDS_MAX = 240
 ESCAPE = b"\x1b"
 
 
@@ -23,7 +24,7 @@ def environment(folder: Path) -> dict[str, str]:
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     """R-STO-6 and R-PRO-2: acknowledged data survives SIGKILL, and a retry makes no duplicate."""
     run = subprocess.run(
-        [PENSTOCK, "demo", "--messages", str(MESSAGES), "--json"],
+        [PENSTOCK, "demo", "--messages", str(MESSAGES), "--no-spark", "--json"],
         capture_output=True,
         env=environment(tmp_path),
         timeout=SECONDS_MAX,
@@ -41,9 +42,28 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) 
     assert run.stderr == b""
 
 
+def test_spark_makes_totals_and_a_report(tmp_path: Path) -> None:
+    """R-SPK-3 and R-SPK-4: a pipeline counts every order once; the report is where it says."""
+    temporary, folder = tmp_path / "temporary", tmp_path / "demo"
+    temporary.mkdir()
+    command = [PENSTOCK, "demo", "--messages", "5000", "--json", "--folder", str(folder)]
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        env=environment(temporary),
+        timeout=SPARK_SECONDS_MAX,
+        check=True,
+    )
+    story = json.loads(run.stdout)
+    assert story["holds"] is True
+    assert story["totals"]["orders"] == 5000
+    assert Path(story["totals"]["report"]).read_text().startswith("<!doctype html>")
+    assert (folder / "totals.toml").exists(), "to be looked at, and run again"
+
+
 def test_it_reads_well_in_a_pipe(tmp_path: Path) -> None:
     run = subprocess.run(
-        [PENSTOCK, "demo", "--messages", "5000"],
+        [PENSTOCK, "demo", "--messages", "5000", "--no-spark"],
         capture_output=True,
         env=environment(tmp_path),
         timeout=SECONDS_MAX,
@@ -59,7 +79,7 @@ def test_it_reads_well_in_a_pipe(tmp_path: Path) -> None:
 
 def test_it_shows_progress_on_a_terminal(tmp_path: Path) -> None:
     reading, writing = pty.openpty()
-    command = [PENSTOCK, "demo", "--messages", str(MESSAGES)]
+    command = [PENSTOCK, "demo", "--messages", str(MESSAGES), "--no-spark"]
     with subprocess.Popen(
         command, stdout=writing, stderr=writing, env=environment(tmp_path)
     ) as process:

@@ -2,7 +2,8 @@
 
 A real broker in a process of its own, a producer and a consumer here. The broker is ended by
 SIGKILL half way and started again on the same folder and port; neither the producer nor the
-consumer is told. Then everything is read again and compared with the acknowledgements (`proof`).
+consumer is told. Then everything is read again and compared with the acknowledgements (`proof`),
+and where there is Spark the orders become totals and a report (`demo_pipeline`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from penstock.cli import demo_pipeline
 from penstock.cli.broker_process import BrokerProcess
 from penstock.cli.output import FAILED, progress, say, show_json, show_table
-from penstock.cli.proof import Found, Place, Verdict, key_of, prove, value_of
+from penstock.cli.proof import Found, Place, Verdict, amount_of, key_of, prove, value_of
 from penstock.cli.runtime import Json, connected, run
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.client.receipts import Receipt
 
-_TOPIC: Final = "demo"
+_TOPIC: Final = "orders"
 _PARTITIONS: Final = 4
 # The producer sends in bursts, and runs at most two of them ahead of the acknowledgements.
 _BURSTS: Final = 20
@@ -104,31 +106,46 @@ def demo(
     messages: Annotated[
         int, typer.Option(min=1_000, metavar="COUNT", help="How many to publish.")
     ] = 100_000,
+    folder: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the pipeline and the report are left.")
+    ] = Path("penstock-demo"),
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Run the half that needs Spark.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """See that nothing acknowledged is lost when a broker is killed.
 
-    Starts a broker in a temporary folder, publishes, kills the broker with SIGKILL half way,
-    starts it again, and proves that every acknowledged message is there, once and in order.
-    Exit code 1 if it is not.
+    Starts a broker in a temporary folder, publishes orders, kills the broker with SIGKILL half
+    way, starts it again, and proves that every acknowledged message is there, once and in order.
+    Then a pipeline on Spark makes totals of the orders, exactly once, and a report about them.
+    Exit code 1 if anything is amiss.
 
     \b
     Examples:
       penstock demo
-      penstock demo --messages 1000000
+      penstock demo --messages 1000000 --no-spark
     """
     # The client says on its log that it lost the broker: here that is the plan.
     logging.getLogger("penstock").setLevel(logging.ERROR)
-    story = run(_play(messages, _silently if as_json else _aloud))
+    missing = demo_pipeline.why_not() if spark else "The half on Spark was left out."
+    story, totals = run(_play(messages, folder if missing is None else None, as_json=as_json))
+    holds = story.holds and (totals is None or _count_once(totals, messages))
     if as_json:
-        show_json({**asdict(story), "holds": story.holds})
+        show_json({**asdict(story), "totals": totals and asdict(totals), "holds": holds})
+    elif totals is None:
+        _aloud("●", missing or "")
     else:
-        _show(story)
-    if not story.holds:
+        _show_totals(totals, messages)
+    if not holds:
         raise typer.Exit(FAILED)
 
 
-async def _play(total: int, tell: Tell) -> _Story:
+async def _play(
+    total: int, spark_folder: Path | None, *, as_json: bool
+) -> tuple[_Story, demo_pipeline.Totals | None]:
+    """Both halves of the story; the second only with a folder for what Spark leaves."""
+    tell = _silently if as_json else _aloud
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         async with BrokerProcess(Path(folder)) as broker, connected(broker.address) as mq:
             tell("●", f"Broker started, process {broker.process_id}, on {broker.address}.")
@@ -153,16 +170,24 @@ async def _play(total: int, tell: Tell) -> _Story:
                 partitions = (await fresh.admin.describe_topic(_TOPIC)).partitions
                 again = await _read(fresh, sum(each.high_watermark for each in partitions))
             read_s = time.monotonic() - started
-    return _Story(
-        published=total,
-        acknowledged=len(ledger.acknowledged),
-        crash=crash.result(),
-        longest_pause_s=ledger.longest_pause_s,
-        publish_s=publish_s,
-        read_s=read_s,
-        live=prove(ledger.acknowledged, live.result()),
-        again=prove(ledger.acknowledged, again),
-    )
+            story = _Story(
+                published=total,
+                acknowledged=len(ledger.acknowledged),
+                crash=crash.result(),
+                longest_pause_s=ledger.longest_pause_s,
+                publish_s=publish_s,
+                read_s=read_s,
+                live=prove(ledger.acknowledged, live.result()),
+                again=prove(ledger.acknowledged, again),
+            )
+            if not as_json:
+                _show(story)
+            if spark_folder is None:
+                return story, None
+            totals = await demo_pipeline.run_pipeline(
+                mq, broker.address, _TOPIC, spark_folder, shown=not as_json
+            )
+            return story, totals
 
 
 async def _publish(mq: Client, ledger: _Ledger, total: int) -> float:
@@ -257,3 +282,19 @@ def _show(story: _Story) -> None:
         _aloud("✓", "Every acknowledged message is there, once and in order.")
     else:
         _aloud("✗", "The proof FAILED: see the table.")
+    say()
+
+
+def _show_totals(totals: demo_pipeline.Totals, published: int) -> None:
+    say()
+    counted = f"{totals.orders:,} orders, totals per minute: {totals.minutes}"
+    if _count_once(totals, published):
+        _aloud("✓", f"{counted}: Spark counted every order, once.")
+    else:
+        _aloud("✗", f"{counted}: the totals are WRONG.")
+    _aloud("●", f"The report is {totals.report}: open it in a browser.")
+
+
+def _count_once(totals: demo_pipeline.Totals, published: int) -> bool:
+    expected = sum(amount_of(number) for number in range(published))
+    return (totals.orders, totals.amount) == (published, expected)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import bench, consume, demo, inspect, offsets, produce, topics, up
+from penstock.cli import bench, consume, demo, inspect, offsets, pipeline, produce, topics, up
 from penstock.cli.output import fail
 from penstock.model.errors import PenstockError
 
@@ -27,6 +27,7 @@ app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(offsets.app, name="offsets")
 app.command()(inspect.inspect)
+app.add_typer(pipeline.app, name="pipeline")
 app.command()(bench.bench)
 app.command()(demo.demo)
 

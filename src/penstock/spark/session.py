@@ -7,13 +7,18 @@ waiting (a master that nobody is at) fails at once, in one sentence.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
+import penstock
 from penstock.model.errors import InvalidConfig, UnavailableError
 from penstock.spark.gateway import launch, quiet_log_option
 from penstock.spark.java import java_home
@@ -64,7 +69,10 @@ def session(
     if SparkContext._active_spark_context is None:  # noqa: SLF001
         check_master(master)
         os.environ["JAVA_HOME"] = java_home()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if os.environ.setdefault("PYSPARK_PYTHON", sys.executable) != sys.executable:
+            # Another Python, as executors have it, also plans reads and writes beside the driver.
+            paths = [_package_folder(), os.environ.get("PYTHONPATH", "")]
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         if is_local(master):
             # Otherwise Spark asks the resolver for this machine's name, which may answer anything.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -124,6 +132,16 @@ def _settings(
     if quiet and _LOG_OPTION not in options:
         settings[_DRIVER_OPTIONS] = f"{options} {quiet_log_option()}".lstrip()
     return settings
+
+
+@cache
+def _package_folder() -> str:
+    """A folder in which a Python finds our package and nothing else of our Python's."""
+    folder = tempfile.mkdtemp(prefix="penstock-package-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    package = os.path.dirname(os.path.abspath(penstock.__file__))
+    os.symlink(package, os.path.join(folder, "penstock"))
+    return folder
 
 
 def _start(settings: Mapping[str, str]) -> None:

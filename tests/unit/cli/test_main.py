@@ -23,8 +23,10 @@ def listed(*group: str) -> list[str]:
 
 
 def test_these_are_the_commands() -> None:
-    names = {"up", "topics", "produce", "consume", "offsets", "inspect", "bench", "demo"}
-    assert set(listed()) == names
+    assert set(listed()) == {
+        *("up", "topics", "produce", "consume", "offsets", "inspect", "pipeline", "bench", "demo")
+    }
+    assert set(listed("pipeline")) == {"run", "validate", "archive", "replay", "inspect"}
     assert set(listed("topics")) == {"list", "create", "describe", "alter", "delete"}
     assert set(listed("offsets")) == {"show", "groups", "commit"}
 

@@ -71,6 +71,18 @@ def test_segments_roll_before_they_grow_too_large(log: Log) -> None:
     assert [header.base_offset for header, _ in read_all(log)] == list(range(0, 24, 2))
 
 
+def test_a_log_never_loses_its_beginning_and_keeps_what_follows() -> None:
+    """R-STO-6: whichever names a crash left before the first flush. A producer whose last batch is
+    there is believed to have all of them there."""
+    for seed in range(40):
+        disk = SimulatedDisk()
+        append(open_log(disk.root), *[BATCH] * 6)
+        found = open_log(disk.after_crash(seed).root)
+        assert found.first_offset == 0
+        offsets = [header.base_offset for header, _ in read_all(found)]
+        assert offsets == list(range(0, 2 * len(offsets), 2))
+
+
 def test_a_batch_larger_than_a_segment_has_one_for_itself(log: Log) -> None:
     huge = make_batch(b"x" * 5000)
     append(log, huge, BATCH, huge)
@@ -157,6 +169,7 @@ def test_an_undo_that_fails_makes_the_log_read_only(
     disk: SimulatedDisk, log: Log, kind: str
 ) -> None:
     append(log, BATCH)
+    flush(log)
     disk.fail_next("append", errno.ENOSPC)
     disk.fail_next(kind)  # type: ignore[arg-type]
     with pytest.raises(DiskFull):
@@ -172,6 +185,24 @@ def test_an_undo_that_fails_makes_the_log_read_only(
         log.truncate(0)
     assert [header.base_offset for header, _ in read_all(log)] == [0]
     assert log.close() is None
+
+
+def test_what_is_abandoned_leaves_no_hole_whatever_a_crash_brings_back() -> None:
+    """R-STO-6: of several segments that go, an earlier one must not go before a later one."""
+    for seed in range(40):
+        disk = SimulatedDisk()
+        log = open_log(disk.root)
+        append(log, *[BATCH] * 5)
+        flush(log)
+        append(log, *[BATCH] * 8)
+        disk.fail_next("flush folder")
+        with pytest.raises(StorageFailed):
+            flush(log)
+        log.abandon(8)
+        found = open_log(disk.after_crash(seed).root)
+        offsets = [header.base_offset for header, _ in read_all(found)]
+        assert offsets == list(range(0, 2 * len(offsets), 2))
+        assert len(offsets) >= 4
 
 
 # --- flushing ----------------------------------------------------------------------------------

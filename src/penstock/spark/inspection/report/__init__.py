@@ -1,0 +1,1 @@
+"""The results as files: one HTML page for people, Parquet for machines."""

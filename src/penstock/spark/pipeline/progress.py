@@ -1,0 +1,94 @@
+"""How a query is getting on, from what Spark reports of each batch.
+
+Pure: a report is JSON. The invariant: what a report does not say is None, not zero.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.spark.offsets import ABOUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProgress:
+    """One batch of one query."""
+
+    query: str
+    batch: int
+    time: str
+    """When it began, as Spark writes it (UTC)."""
+    rows: int
+    rows_per_s: float
+    """Of this batch, from its begin to its end."""
+    rows_out: int | None
+    batch_ms: int
+    lag: int | None
+    """Messages that were there and not read yet when it ended."""
+    state_rows: int | None
+    lost: int
+    """Offsets that were gone before the query could read them, since it exists."""
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def batch_progress(query: str, report: Mapping[str, Any]) -> BatchProgress:
+    """What a report of Spark's says."""
+    batch_ms = int(report.get("batchDuration") or 0)
+    rows = int(report.get("numInputRows") or 0)
+    sources = [source for source in report.get("sources", ()) if isinstance(source, Mapping)]
+    lags = [lag for source in sources if (lag := _lag(source)) is not None]
+    out = int(report.get("sink", {}).get("numOutputRows", -1))
+    operators = report.get("stateOperators", ())
+    return BatchProgress(
+        query=query,
+        batch=int(report["batchId"]),
+        time=str(report.get("timestamp", "")),
+        rows=rows,
+        rows_per_s=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
+        rows_out=out if out >= 0 else None,
+        batch_ms=batch_ms,
+        lag=sum(lags) if lags else None,
+        state_rows=sum(int(each.get("numRowsTotal", 0)) for each in operators) or None,
+        lost=sum(_lost(source) for source in sources),
+    )
+
+
+def _lag(source: Mapping[str, Any]) -> int | None:
+    end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+    if end is None or latest is None:
+        return None
+    return sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
+
+
+def _lost(source: Mapping[str, Any]) -> int:
+    parsed = _parsed(source.get("endOffset"))
+    lost = parsed.get(ABOUT, {}).get("lost", {}) if isinstance(parsed, dict) else {}
+    return sum(int(count) for partitions in lost.values() for count in partitions.values())
+
+
+def _offsets(value: object) -> dict[tuple[str, str], int] | None:
+    """Offsets of topics by partition; None for those of another source."""
+    parsed = _parsed(value)
+    if not isinstance(parsed, dict) or ABOUT not in parsed:
+        return None
+    return {
+        (topic, partition): int(offset)
+        for topic, partitions in parsed.items()
+        if topic != ABOUT
+        for partition, offset in partitions.items()
+    }
+
+
+def _parsed(value: object) -> Any:
+    """Spark gives an offset as JSON, or as a text that holds JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None

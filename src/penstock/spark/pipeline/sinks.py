@@ -1,0 +1,210 @@
+"""Starts what a pipeline's sinks ask for: a query each in a stream, a write each in a batch.
+
+The invariant: rows reach topics and Parquet folders exactly once, also when the driver is killed
+and the pipeline is run again: topics by the data source's own way, folders by table.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from penstock.model.errors import InvalidConfig, UnavailableError
+from penstock.spark.pipeline.errors import sentence
+from penstock.spark.pipeline.frames import Frames, part
+from penstock.spark.pipeline.spec import (
+    ConsoleSink,
+    ParquetSink,
+    Pipeline,
+    Sink,
+    TopicSink,
+    Trigger,
+)
+from penstock.spark.pipeline.table import ParquetTable
+from penstock.spark.pipeline.watch import await_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Show = Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
+"""What shows rows of a console sink: its name, the columns, the rows."""
+
+Handle = Callable[["DataFrame", int], None]
+"""What foreachBatch takes: a batch and its number."""
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+@dataclass(slots=True)
+class Opened:
+    """The folders that a pipeline's Parquet sinks write to, locked; a sink of a URL has none."""
+
+    tables: dict[str, ParquetTable] = field(default_factory=dict)
+
+
+@contextmanager
+def opened(pipeline: Pipeline) -> Iterator[Opened]:
+    """Lock the folders and finish what a killed run had decided, before Spark starts anything."""
+    with ExitStack() as stack:
+        tables: dict[str, ParquetTable] = {}
+        for sink in pipeline.sinks:
+            if isinstance(sink, ParquetSink) and "://" not in sink.path:
+                tables[sink.name] = stack.enter_context(ParquetTable(sink.path))
+                _check_existing(pipeline, sink, tables[sink.name])
+        yield Opened(tables)
+
+
+def start_query(
+    pipeline: Pipeline, sink: Sink, frames: Frames, tables: Opened, show: Show
+) -> StreamingQuery:
+    """A streaming query, under its own folder of the checkpoint."""
+    assert pipeline.checkpoint is not None
+    with part(f"sinks.{sink.name}"):
+        frame = frames[sink.input.lower()]
+        match sink:
+            case TopicSink(output_mode="update"):
+                writer = frame.writeStream.outputMode("update")
+                writer = writer.foreachBatch(one_sentence(_topic_writer(sink)))
+            case TopicSink():
+                writer = _shaped(frame, sink).writeStream.format("penstock")
+                writer = writer.options(**sink.options).outputMode(sink.output_mode)
+            case ConsoleSink():
+                writer = frame.writeStream.outputMode(sink.output_mode)
+                writer = writer.foreachBatch(one_sentence(_shower(sink, show, shows_nothing=False)))
+            case ParquetSink():
+                writer = _parquet_stream(frame, sink, tables)
+        writer = writer.option("checkpointLocation", _checkpoint_of(pipeline.checkpoint, sink.name))
+        return await_sources(triggered(writer, pipeline.trigger).start())
+
+
+def write_batch(sink: Sink, frames: Frames, tables: Opened, show: Show) -> None:
+    """All rows, once."""
+    with part(f"sinks.{sink.name}"):
+        frame = frames[sink.input.lower()]
+        match sink:
+            case TopicSink():
+                writer = _shaped(frame, sink).write.format("penstock")
+                writer.options(**sink.options).mode("append").save()
+            case ConsoleSink():
+                _shower(sink, show, shows_nothing=True)(frame, 0)
+            case ParquetSink() if sink.name in tables.tables:
+                tables.tables[sink.name].commit(
+                    uuid4().hex,
+                    0,
+                    _file_writer(frame, sink),
+                    is_replacing=sink.if_exists == "overwrite",
+                )
+            case ParquetSink():
+                _partitioned(frame, sink).mode(sink.if_exists).parquet(sink.path)
+
+
+def triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    match trigger.kind:
+        case "available-now":
+            return writer.trigger(availableNow=True)
+        case "once":
+            return writer.trigger(once=True)
+        case "interval":
+            return writer.trigger(processingTime=f"{trigger.interval_ms} milliseconds")
+
+
+def _topic_writer(sink: TopicSink) -> Handle:
+    """For update mode, which Spark has not for sinks in Python: a batch at a time, exactly once by
+    the query's id and the batch's number, as the sink itself does it."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = _shaped(batch, sink).write.format("penstock").options(**sink.options)
+        writer = writer.option("txnAppId", f"spark/{query_id(batch)}")
+        writer.option("txnVersion", str(number)).mode("append").save()
+
+    return write
+
+
+def query_id(frame: DataFrame) -> str:
+    """Of the query that a batch is of. It is kept in the checkpoint, so a restart has the same."""
+    found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    assert found is not None, "only within foreachBatch"
+    return found
+
+
+def one_sentence(handle: Handle) -> Handle:
+    """For foreachBatch: let a failure be a short text. Spark looks for words in it by a regular
+    expression that overflows the stack on a long one; then its thread dies and the query seems to
+    run for ever."""
+
+    def run(batch: DataFrame, number: int) -> None:
+        try:
+            handle(batch, number)
+        except Exception as error:
+            raise UnavailableError(sentence(error)) from None
+
+    return run
+
+
+def _check_existing(pipeline: Pipeline, sink: ParquetSink, table: ParquetTable) -> None:
+    if sink.if_exists != "error" or table.is_empty():
+        return
+    if pipeline.is_batch:
+        raise InvalidConfig(
+            f"sinks.{sink.name}: {sink.path} has files already: set if_exists to append or "
+            "overwrite, or take another folder."
+        )
+    assert pipeline.checkpoint is not None
+    if not os.path.exists(os.path.join(_checkpoint_of(pipeline.checkpoint, sink.name), "metadata")):
+        raise InvalidConfig(
+            f"sinks.{sink.name}: {sink.path} has files already and the checkpoint is new, so rows "
+            "may be written again: set if_exists to append, or use the checkpoint they came with."
+        )
+
+
+def _checkpoint_of(root: str, sink: str) -> str:
+    return f"{root.rstrip('/')}/{sink}"
+
+
+def _shaped(frame: DataFrame, sink: TopicSink) -> DataFrame:
+    """The columns that a topic takes."""
+    from pyspark.sql.functions import expr, struct, to_json
+
+    if not sink.is_json:
+        return frame
+    value = to_json(struct("*")).alias("value")
+    if sink.key is None:
+        return frame.select(value)
+    return frame.select(expr(sink.key).cast("string").alias("key"), value)
+
+
+def _shower(sink: ConsoleSink, show: Show, *, shows_nothing: bool) -> Handle:
+    def show_rows(frame: DataFrame, _batch: int) -> None:
+        rows = frame.limit(sink.rows_max).collect()
+        if rows or shows_nothing:
+            show(sink.name, frame.columns, [list(row) for row in rows])
+
+    return show_rows
+
+
+def _parquet_stream(frame: DataFrame, sink: ParquetSink, tables: Opened) -> DataStreamWriter:
+    table = tables.tables.get(sink.name)
+    if table is None:
+        # No renames to rest on there: Spark's own way, whose files Spark alone reads exactly once.
+        writer = frame.writeStream.format("parquet").options(**sink.options)
+        return writer.option("path", sink.path).partitionBy(*sink.partition_by)
+
+    def add(batch: DataFrame, number: int) -> None:
+        table.commit(query_id(batch), number, _file_writer(batch, sink))
+
+    return frame.writeStream.foreachBatch(one_sentence(add))
+
+
+def _file_writer(frame: DataFrame, sink: ParquetSink) -> Callable[[str], None]:
+    return lambda folder: _partitioned(frame, sink).parquet(folder)
+
+
+def _partitioned(frame: DataFrame, sink: ParquetSink) -> DataFrameWriter:
+    writer = frame.write.options(**sink.options)
+    return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer

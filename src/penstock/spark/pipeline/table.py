@@ -1,0 +1,271 @@
+"""A folder of Parquet files in which whoever reads it finds every row exactly once.
+
+Readers need not know of us: Spark, Arrow and DuckDB read the folder as it is. What is not yet, or
+no longer, a part of it lies in a folder beside it (`_NAME.staging`), where no pattern finds it;
+what we remember lies in `_penstock` inside, a name that readers skip.
+
+A batch is written to the staging folder, then its writer's journal is replaced by one that names
+the batch and its files: that is the decision. Then the files are renamed into the folder. Whatever
+was killed, `open` carries out what was decided and throws away the rest. The invariants: a batch of
+a writer is decided once, so a batch that is tried again changes nothing; and a file in the folder
+is complete, on the disk, and never changed.
+
+Only POSIX file systems: it rests on renames. One process at a time writes to a folder (a lock).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+
+from penstock.model.errors import Busy, InvalidConfig, StorageFailed
+
+OWN_FOLDER: Final = "_penstock"
+_JOURNALS: Final = "writers"
+_LOCK: Final = "lock"
+_SUFFIX: Final = ".parquet"
+_VERSION: Final = 1
+# Of a writer's name, in its files' names: enough to tell writers apart.
+_NAME_LENGTH: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """What one batch of a writer does to the folder. Paths are relative to it, or to its room in
+    the staging folder."""
+
+    batch: int
+    room: str
+    add: tuple[tuple[str, str], ...]
+    remove: tuple[str, ...]
+
+
+class ParquetTable:
+    """One such folder; a context manager that holds its lock."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.abspath(folder)
+        parent, name = os.path.split(self.folder)
+        self.staging = os.path.join(parent, f"_{name}.staging")
+        self._journals = os.path.join(self.folder, OWN_FOLDER, _JOURNALS)
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        try:
+            os.makedirs(self._journals, exist_ok=True)
+            self._take_lock()
+            self._recover()
+        except OSError as error:
+            self.close()
+            raise InvalidConfig(
+                f"{self.folder} cannot be written to: {error.strerror or error}."
+            ) from None
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others write."""
+        if self._lock >= 0:
+            _remove_empty(self.staging)
+            os.close(self._lock)
+            self._lock = -1
+
+    def is_empty(self) -> bool:
+        """Whether there is no file in it."""
+        return next(self._files(), None) is None
+
+    def last_batch(self, writer: str) -> int | None:
+        """The last batch of this writer that was decided."""
+        decision = self._decision(self._journal(writer))
+        return None if decision is None else decision.batch
+
+    def commit(
+        self, writer: str, batch: int, write: Callable[[str], None], *, is_replacing: bool = False
+    ) -> bool:
+        """Add a batch, unless it was decided before: then nothing is done and False comes back.
+
+        `write` gets a folder that is not there yet and writes Parquet files to it, in partition
+        folders of its own. `is_replacing`: what was in the table goes."""
+        last = self.last_batch(writer)
+        if last is not None and last >= batch:
+            return False
+        room = uuid4().hex
+        staged = os.path.join(self.staging, room)
+        os.makedirs(self.staging, exist_ok=True)
+        write(staged)
+        files = [os.path.relpath(path, staged) for path in sorted(parquet_files(staged))]
+        files = [name for name in files if _has_rows(os.path.join(staged, name))]
+        self._sync_staged(staged, files)
+        name = f"{writer.replace('-', '')[:_NAME_LENGTH]}-{batch:010}"
+        decision = _Decision(
+            batch=batch,
+            room=room,
+            add=tuple(
+                (each, os.path.join(os.path.dirname(each), f"{name}-{number:05}{_SUFFIX}"))
+                for number, each in enumerate(files)
+            ),
+            remove=tuple(self._files()) if is_replacing else (),
+        )
+        self._decide(self._journal(writer), decision)
+        self._carry_out(decision)
+        return True
+
+    def room(self) -> str:
+        """A new folder in the staging folder, for work on this table. It is gone after a crash."""
+        folder = os.path.join(self.staging, uuid4().hex)
+        os.makedirs(folder)
+        return folder
+
+    def _take_lock(self) -> None:
+        path = os.path.join(self.folder, OWN_FOLDER, _LOCK)
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"Another process writes to {self.folder}: end it first.") from None
+
+    def _recover(self) -> None:
+        for name in sorted(os.listdir(self._journals)):
+            if not name.endswith(".json"):
+                continue  # a journal that was being written
+            decision = self._decision(os.path.join(self._journals, name))
+            if decision is not None:
+                self._carry_out(decision)
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _carry_out(self, decision: _Decision) -> None:
+        """Every part of it may have been done before: a staged file that is gone has its place."""
+        staged = os.path.join(self.staging, decision.room)
+        for name in decision.remove:
+            _unlink(os.path.join(self.folder, name))
+        touched: set[str] = set()
+        for source, target in decision.add:
+            path = os.path.join(self.folder, target)
+            if os.path.exists(os.path.join(staged, source)):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.rename(os.path.join(staged, source), path)
+            touched.add(os.path.dirname(target))
+        for name in touched:
+            self._sync_way(name)
+        shutil.rmtree(staged, ignore_errors=True)
+
+    def _sync_staged(self, staged: str, files: list[str]) -> None:
+        """A decision must not survive a loss of power that its files do not."""
+        for name in files:
+            sync_file(os.path.join(staged, name))
+        for place, _, _ in os.walk(staged):
+            sync_folder(place)
+        sync_folder(self.staging)
+        sync_folder(os.path.dirname(self.staging))
+
+    def _sync_way(self, name: str) -> None:
+        """Make the folder's entries durable, and the entries that lead to it."""
+        while True:
+            folder = os.path.join(self.folder, name)
+            if os.path.isdir(folder):
+                sync_folder(folder)
+            if not name:
+                return
+            name = os.path.dirname(name)
+
+    def _journal(self, writer: str) -> str:
+        return os.path.join(self._journals, f"{writer}.json")
+
+    def _decide(self, path: str, decision: _Decision) -> None:
+        document = {
+            "version": _VERSION,
+            "batch": decision.batch,
+            "room": decision.room,
+            "add": decision.add,
+            "remove": decision.remove,
+        }
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(f"{path}.new", path)
+        sync_folder(self._journals)
+
+    def _decision(self, path: str) -> _Decision | None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
+            if document["version"] != _VERSION:
+                raise StorageFailed(f"{path} was written by a newer Penstock: use that one.")
+            return _Decision(
+                batch=int(document["batch"]),
+                room=str(document["room"]),
+                add=tuple((str(source), str(target)) for source, target in document["add"]),
+                remove=tuple(str(name) for name in document["remove"]),
+            )
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise StorageFailed(
+                f"{path} is damaged: it says what was written last; restore it, or write to a new "
+                "folder."
+            ) from None
+
+    def _files(self) -> Iterator[str]:
+        for path in parquet_files(self.folder):
+            yield os.path.relpath(path, self.folder)
+
+
+def parquet_files(folder: str) -> Iterator[str]:
+    """As readers look for them: names that begin with _ or . are skipped."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "_."]
+        for name in names:
+            if name.endswith(_SUFFIX) and name[0] not in "_.":
+                yield os.path.join(place, name)
+
+
+def _has_rows(path: str) -> bool:
+    return bool(pq.read_metadata(path).num_rows)
+
+
+def sync_file(path: str) -> None:
+    """Make what is in a file durable, whoever wrote it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable."""
+    sync_file(path)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _remove_empty(folder: str) -> None:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return  # not empty: somebody is at work there

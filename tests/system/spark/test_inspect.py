@@ -1,0 +1,300 @@
+"""Log inspection on a real broker and on data folders, with real Spark (R-SPK-3)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock.testing
+from penstock.client.blocking import BlockingClient, connect_blocking
+from penstock.model.errors import UnknownTopic
+from penstock.records import Codec
+from penstock.spark.inspection import Inspection, InspectOptions, Kind, Severity, inspect
+from penstock.spark.inspection.analysis import ask_spark
+from penstock.spark.inspection.thresholds import DEFAULTS
+from tests import inspection_topics as topics
+from tests.inspection_topics import START_MS, Batch, Record, Shape, Topic
+
+NOW_MS = int(time.time() * 1000)
+SOURCE_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+    "timestampType int, headers array<struct<key:string,value:binary>>, batchOffset long, "
+    "batchRecords int, batchBytes int, codec string, producerId long, producerEpoch int, "
+    "sequence int, appendTime timestamp, createTime timestamp"
+)
+
+
+def told(inspection: Inspection, topic: str) -> set[tuple[Severity, Kind]]:
+    return {
+        (finding.severity, finding.kind)
+        for finding in inspection.findings
+        if finding.topic == topic and finding.severity is not Severity.NOTE
+    }
+
+
+# --- through a broker --------------------------------------------------------------------------
+
+
+def publish_clean(mq: BlockingClient, topic: str) -> None:
+    mq.admin.create_topic(topic, 3)
+    with mq.producer(compression="zstd") as one, mq.producer() as two:
+        for number in range(300):
+            producer = one if number % 3 else two
+            producer.send(
+                topic,
+                b'{"order": %d}' % number,
+                None if number % 10 == 0 else b"customer-%d" % (number % 40),
+                headers=[("trace", b"%d" % number)],
+                timestamp_ms=NOW_MS - 60_000 + number * 100,
+            )
+    mq.admin.commit_offsets("billing", {(topic, 0): 0, (topic, 1): 10})
+
+
+def publish_faulty(mq: BlockingClient, topic: str) -> None:
+    """What an honest broker takes: copies, a hot key, a slow producer, an old message."""
+    mq.admin.create_topic(topic, 1)
+    start_ms = NOW_MS - 600_000
+    with mq.producer() as quick, mq.producer() as slow, mq.producer(idempotent=False) as plain:
+        for number in range(400):
+            at_ms = start_ms + number * 100
+            key = b"<script>" if number % 2 else b"customer-%d" % number
+            quick.send(topic, b"order %d" % number, key, timestamp_ms=at_ms)
+            quick.flush()
+            if number % 20 == 19:
+                slow.send(topic, b"late %d" % number, timestamp_ms=at_ms - 40_000)
+                slow.flush()
+            if number in (200, 202):  # sent again after a lost answer
+                plain.send(topic, b"payment 17", b"bob", timestamp_ms=start_ms + 20_000)
+                plain.flush()
+            if number in (300, 301):
+                back_ms = 5_000 if number == 301 else 0
+                value = b"state %d" % number
+                plain.send(topic, value, b"carol", timestamp_ms=at_ms - back_ms)
+                plain.flush()
+
+
+def publish_dead_letters(mq: BlockingClient, topic: str) -> None:
+    for header, cause in (
+        ("penstock-dead-cause", b"BadAmount"),
+        ("penstock-dead-cause", b"BadAmount"),
+        ("kafka_dlt-exception-fqcn", b"java.io.IOException"),
+        ("kafka_dlt-exception-message", b"order 17 is\nbroken"),
+        ("kafka_dlt-exception-message", b"order 18 is\nbroken"),
+        ("x-death-reason", b"\xff<b>"),
+        ("trace", b"nobody says why"),
+    ):
+        mq.publish(topic, b"{}", headers=[(header, cause)])
+
+
+def test_topics_of_a_broker(spark: SparkSession, tmp_path: Path) -> None:
+    """R-SPK-3: faults are found with their offsets, a clean topic stays clean; lag by group, dead
+    letters by cause; the report and the tables are written."""
+    with penstock.testing.broker() as address, connect_blocking(address) as mq:
+        publish_clean(mq, "clean")
+        publish_faulty(mq, "faulty")
+        mq.admin.create_topic("empty", 2)
+        publish_dead_letters(mq, "faulty.DLQ")
+        options = InspectOptions(topics=("clean", "faulty", "empty"), bootstrap=address)
+        steps: list[tuple[int, int, str]] = []
+        inspection = inspect(spark, options, lambda *step: steps.append(step))
+
+    assert [done for done, _, _ in steps] == list(range(8))
+    assert told(inspection, "clean") == set()
+    assert told(inspection, "empty") == set()
+    warnings = {Kind.DUPLICATES, Kind.ORDER, Kind.HOT_KEY, Kind.SLOW_PRODUCER}
+    assert told(inspection, "faulty") == {(Severity.WARNING, kind) for kind in warnings}
+    assert told(inspection, "faulty.DLQ") == {(Severity.WARNING, Kind.DEAD_LETTERS)}
+    check_tables(inspection)
+    report = Path(inspection.write_report(str(tmp_path / "out"))).read_text()
+    assert "<script" not in report
+    assert "The key “&lt;script&gt;” has 50 %" in report
+    assert pq.read_table(tmp_path / "out" / "findings.parquet").num_rows == len(inspection.findings)
+
+
+def check_tables(inspection: Inspection) -> None:
+    tables = inspection.tables
+    clean, faulty, empty = tables.topics
+    assert (clean.messages, clean.unkeyed_messages, clean.keys) == (300, 30, 36)
+    assert (clean.partitions, clean.producers, empty.messages) == (3, 2, 0)
+    assert faulty.messages == 400 + 20 + 4
+    assert faulty.delay_basis == "lower bound"
+    billing = {(row.partition, row.committed_offset) for row in tables.lag}
+    assert billing == {(0, 0), (1, 10)}
+    ends = {row.partition: row.log_end_offset for row in tables.partitions if row.topic == "clean"}
+    assert {row.partition: row.lag for row in tables.lag} == {0: ends[0], 1: (ends[1] or 0) - 10}
+    assert {row.cause: row.messages for row in tables.dead_letters} == {
+        "BadAmount": 2,
+        "java.io.IOException": 1,
+        "order # is": 2,
+        "\ufffd<b>": 1,
+        "not said": 1,
+    }
+    by_kind = {finding.kind: finding for finding in inspection.findings}
+    assert by_kind[Kind.DUPLICATES].count == 1
+    (copy,) = by_kind[Kind.DUPLICATES].examples
+    assert copy.text.startswith("repeats offset ")
+    assert by_kind[Kind.ORDER].count == 1
+    assert {row.codec for row in tables.codecs if row.topic == "clean"} == {"none", "zstd"}
+
+
+def test_a_topic_that_is_not_there_is_one_sentence(spark: SparkSession) -> None:
+    with (
+        penstock.testing.broker() as address,
+        pytest.raises(UnknownTopic, match="no topic 'nothing' to inspect"),
+    ):
+        inspect(spark, InspectOptions(topics=("nothing",), bootstrap=address))
+
+
+def test_only_messages_since_a_moment(spark: SparkSession, tmp_path: Path) -> None:
+    """R-SPK-3: from a broker and from its folder; where the range begins is no hole."""
+    data = str(tmp_path / "data")
+    with penstock.testing.broker(data=data) as address:
+        with connect_blocking(address) as mq:
+            mq.admin.create_topic("orders", 1)
+            for number in range(20):
+                mq.publish("orders", b"%d" % number, timestamp_ms=NOW_MS - 20_000 + number * 1_000)
+        since_ms = NOW_MS - 5_000
+        online = InspectOptions(topics=("orders",), bootstrap=address, since_ms=since_ms)
+        inspections = [inspect(spark, online)]
+    offline = InspectOptions(topics=("orders",), path=data, since_ms=since_ms)
+    inspections.append(inspect(spark, offline))
+    for inspection in inspections:
+        assert inspection.findings == ()
+        (row,) = inspection.tables.partitions
+        assert (row.first_offset, row.last_offset, row.messages) == (15, 19, 5)
+
+
+# --- from data folders -------------------------------------------------------------------------
+
+
+def hand_made(batches: list[Batch], **shape: object) -> Topic:
+    topic = topics.clean_topic(Shape(seed=0, batches=0, **shape))  # type: ignore[arg-type]
+    topic.batches = batches
+    return topic
+
+
+def numbered(first: int, *, at_ms: int, count: int = 4) -> Batch:
+    """A batch of producer 5 that begins with this sequence."""
+    records = [
+        Record(created_ms=at_ms, key=b"k%d" % number, value=b"%d %d" % (first, number))
+        for number in range(count)
+    ]
+    return Batch(partition=0, records=records, producer=(5, 0, first), appended_ms=at_ms)
+
+
+def test_edges_that_are_no_faults(spark: SparkSession, tmp_path: Path) -> None:
+    """R-SPK-3: sequences that start again at 0, compacted logs; a wrong clock is
+    one finding and spoils nothing else."""
+    circle = 2**31
+    wrapping = [
+        numbered(first % circle, at_ms=START_MS) for first in range(circle - 6, circle + 6, 4)
+    ]
+    compacted = topics.clean_topic(Shape(seed=3))
+    topics.plant_hole(compacted)
+    future = topics.clean_topic(Shape(seed=4, producers=(True, True)))
+    # Once, a producer gave microseconds instead of milliseconds.
+    future.batches[5].records[-1] = Record(created_ms=START_MS * 1000, key=None, value=b"x")
+    untimed = hand_made([numbered(0, at_ms=-1), numbered(4, at_ms=-1)])
+    folder = {
+        "wrapping": hand_made(wrapping),
+        "compacted": compacted,
+        "future": future,
+        "untimed": untimed,
+    }
+    for name, topic in folder.items():
+        topics.write_folder(topic, tmp_path, name)
+    (tmp_path / "topics" / "compacted" / "0" / "compaction.journal").write_bytes(b"")
+    inspection = inspect(spark, InspectOptions(topics=tuple(folder), path=str(tmp_path)))
+    for name in folder:
+        wrong = {(Severity.WARNING, Kind.WRONG_CLOCK)} if name == "future" else set()
+        assert told(inspection, name) == wrong, name
+    rows = {row.topic: row for row in inspection.tables.topics}
+    assert rows["compacted"].is_compacted
+    assert rows["future"].delay_p99_ms < 1_000
+    assert rows["untimed"].first_ms is None
+    assert inspection.is_offline
+    assert inspection.tables.lag == ()
+    assert inspection.write_report(str(tmp_path / "out"))
+
+
+def test_a_repeat_after_the_sequences_began_again_is_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    circle = 2**31
+    firsts = [circle - 8, circle - 4, 0, circle - 4, 4]
+    batches = [numbered(first, at_ms=START_MS + at) for at, first in enumerate(firsts)]
+    topics.write_folder(hand_made(batches), tmp_path, "wrapping")
+    inspection = inspect(spark, InspectOptions(topics=("wrapping",), path=str(tmp_path)))
+    (finding,) = [each for each in inspection.findings if each.severity is not Severity.NOTE]
+    assert (finding.kind, finding.count) == (Kind.DUPLICATES, 4)
+    assert [(place.offset, place.text) for place in finding.examples] == [
+        (12, "producer 5: repeats offset 4")
+    ]
+
+
+def test_delays_are_exact_where_the_broker_stamped_the_append(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """R-SPK-3: produce-to-append delay percentiles."""
+    topic = topics.clean_topic(
+        Shape(seed=9, batches=80, append_time=True, codecs=(Codec.LZ4, Codec.GZIP))
+    )
+    topics.write_folder(topic, tmp_path, "stamped")
+    inspection = inspect(spark, InspectOptions(topics=("stamped",), path=str(tmp_path)))
+    delays = sorted(
+        batch.appended_ms - record.created_ms for batch in topic.batches for record in batch.records
+    )
+    (row,) = inspection.tables.topics
+    assert row.delay_basis == "append time"
+    shares = {
+        each.share: each.value for each in inspection.tables.percentiles if each.measure == "delay"
+    }
+    for share, value in shares.items():
+        exact = delays[max(0, -(-round(share * 1000) * len(delays) // 1000) - 1)]
+        assert exact - exact / 32 <= value <= exact, share
+
+
+def test_the_log_is_read_once(spark: SparkSession) -> None:
+    topic = topics.clean_topic(Shape(seed=1, partitions=2))
+    topics.plant_slow_producer(topic)  # which asks one question more
+    rows = topics.as_rows(topic, "orders")
+    seen = spark.sparkContext.accumulator(0)
+
+    def counted(row: tuple[object, ...]) -> tuple[object, ...]:
+        seen.add(1)
+        return row
+
+    read = spark.sparkContext.parallelize(rows, 2).map(counted)
+    messages = spark.createDataFrame(read, SOURCE_SCHEMA, verifySchema=False)
+    ask_spark(messages, None, thresholds=DEFAULTS, now_ms=NOW_MS, step=lambda _: None)
+    assert seen.value == len(rows)
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """R-SPK-3: JSON for scripts, the report, and an exit code that says how bad it is."""
+    topic = topics.clean_topic(Shape(seed=11))
+    topics.plant_hole(topic)
+    topics.write_folder(topic, tmp_path / "data", "orders")
+    command = [
+        *(sys.executable, "-m", "penstock.cli", "pipeline", "inspect", "orders"),
+        *("--path", str(tmp_path / "data"), "--report", str(tmp_path / "out")),
+        *("--json", "--fail-on", "critical", "--master", "local[2]"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["findings"][0]["kind"] == "hole"
+    (lost,) = topic.of("hole")
+    assert summary["findings"][0]["examples"][0]["offset"] == lost.offset
+    assert Path(summary["report"]).read_text().startswith("<!doctype html>")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,241 @@
+"""R-SPK-4, R-SPK-2: a declared pipeline, by the command, through kills and restarts."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.system.processes import BrokerProcess
+from tests.system.spark.pipeline_support import Pipelines, kill, next_json, parquet_rows
+
+BEGIN = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
+ORDERS = """
+[pipeline]
+name = "totals"
+trigger = "200ms"
+checkpoint = "checkpoint"
+
+[spark]
+sql.shuffle.partitions = 2
+
+[sources.orders]
+topic = "orders"
+value = { format = "json", schema = "id BIGINT, amount BIGINT, at TIMESTAMP" }
+watermark = { column = "at", delay = "0 seconds" }
+options = { maxOffsetsPerTrigger = 300 }
+
+[[steps]]
+name = "totals"
+sql = '''
+SELECT window.start AS minute, count(*) AS orders, sum(amount) AS amount
+FROM orders GROUP BY window(at, '1 minute')
+'''
+
+[sinks.totals]
+from = "totals"
+topic = "totals"
+key = "minute"
+value = { format = "json" }
+
+[sinks.files]
+from = "orders"
+parquet = "out"
+partition_by = "partition"
+"""
+
+
+def order(number: int) -> tuple[bytes, bytes]:
+    """One a second, of 1."""
+    at = (BEGIN + timedelta(seconds=number)).isoformat()
+    value = json.dumps({"id": number, "amount": 1, "at": at})
+    return f"customer {number % 7}".encode(), value.encode()
+
+
+@pytest.fixture(scope="module")
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipelines]:
+    with BrokerProcess(tmp_path_factory.mktemp("data"), "topic_defaults.durability=os") as broker:
+        yield Pipelines(broker.address)
+
+
+def test_orders_to_totals_through_kills_and_restarts(pipelines: Pipelines, tmp_path: Path) -> None:
+    """Killed with SIGKILL in the middle, ended by Ctrl-C in the middle, run to the end: every order
+    is in the files once, and every minute's total in the topic once."""
+    file = tmp_path / "orders.toml"
+    file.write_text(ORDERS)
+    pipelines.publish("orders", [order(number) for number in range(1, 3000)])
+
+    first = pipelines.start("run", str(file), "--json")
+    seen: set[object] = set()
+    while len(seen) < 3:
+        seen.add((progress := next_json(first.stdout))["batch"])
+        assert progress["query"] in ("totals", "files")
+        assert int(str(progress["rows"])) <= 300
+    kill(first)
+
+    second = pipelines.start("run", str(file), "--json")
+    next_json(second.stdout)
+    second.send_signal(signal.SIGINT)
+    output, error = second.communicate(timeout=120)
+    assert (second.returncode, "Traceback" in error) == (0, False), error
+
+    # The last ones close every minute's window of those before.
+    pipelines.publish("orders", [order(number) for number in range(3000, 3700)])
+    output, _ = pipelines.run("run", str(file), "--once", "--json")
+    last = {row["query"]: row for row in map(json.loads, output.splitlines())}
+    assert last["files"]["lag"] == 0
+    assert last["totals"]["state_rows"] >= 1
+
+    ids = [row[0] for row in parquet_rows(tmp_path / "out", ["id"])]
+    assert sorted(ids) == list(range(1, 3700)), "each order once"  # type: ignore[type-var]
+    totals = [json.loads(message.value or b"") for message in pipelines.messages("totals")]
+    assert max(Counter(total["minute"] for total in totals).values()) == 1, "each minute once"
+    by_minute = sorted((total["minute"], total["orders"]) for total in totals)
+    assert len(by_minute) >= 60
+    assert by_minute[0][1] == 59
+    assert {orders for _, orders in by_minute[1:]} == {60}
+
+
+BATCH = """
+[pipeline]
+name = "batch"
+
+[sources.sales]
+parquet = "sales"
+
+[[steps]]
+name = "doubled"
+function = "steps_of_batch:doubled"
+inputs = ["sales"]
+
+[[steps]]
+name = "best"
+sql = "SELECT shop, sum(amount) AS amount FROM doubled GROUP BY shop"
+
+[sinks.files]
+from = "best"
+parquet = "best"
+
+[sinks.topic]
+from = "best"
+topic = "best"
+key = "shop"
+value = { format = "json" }
+
+[sinks.look]
+from = "best"
+console = true
+"""
+STEPS = """
+from pyspark.sql.functions import udf
+
+
+def twice(amount):
+    return amount * 2
+
+
+def doubled(sales):
+    return sales.withColumn("amount", udf(twice, "bigint")("amount"))
+"""
+
+
+def test_a_batch_of_files_through_a_function_and_sql(pipelines: Pipelines, tmp_path: Path) -> None:
+    (tmp_path / "batch.toml").write_text(BATCH)
+    (tmp_path / "steps_of_batch.py").write_text(STEPS)
+    (tmp_path / "sales").mkdir()
+    sales = pa.table({"shop": ["a", "b", "a"], "amount": [1, 2, 3]})
+    pq.write_table(sales, tmp_path / "sales" / "0.parquet")
+    output, error = pipelines.run("run", str(tmp_path / "batch.toml"))
+    assert "batch: running, 3 sinks." in error
+    lines = [line.split() for line in output.splitlines()]
+    assert lines[:2] == [["look:"], ["shop", "amount"]]
+    assert sorted(lines[2:]) == [["a", "8"], ["b", "4"]]
+    assert parquet_rows(tmp_path / "best", ["shop", "amount"]) == [("a", 8), ("b", 4)]
+    best = {message.key: json.loads(message.value or b"") for message in pipelines.messages("best")}
+    assert best == {b"a": {"shop": "a", "amount": 8}, b"b": {"shop": "b", "amount": 4}}
+    # Again it would add the same rows: refused before Spark starts.
+    assert "set if_exists" in pipelines.refusal("run", str(tmp_path / "batch.toml"))
+
+
+def test_the_examples_run(pipelines: Pipelines, tmp_path: Path) -> None:
+    examples = Path(__file__).parents[3] / "examples" / "pipelines"
+    broker = (
+        "--set",
+        f"pipeline.bootstrap={pipelines.address}",
+        "--set",
+        "sources.orders.topic=sold",
+    )
+    orders = [
+        {
+            "customer": "tester" if number % 2 else f"customer {number % 3}",
+            "amount": 1.5,
+            "at": (BEGIN + timedelta(seconds=number)).isoformat(),
+        }
+        for number in range(200)
+    ]
+    pipelines.publish("sold", [(None, json.dumps(order).encode()) for order in orders])
+    totals = str(examples / "orders_per_minute.toml")
+    pipelines.run("run", totals, "--once", *broker, PIPELINE_FOLDER=str(tmp_path))
+    assert len(parquet_rows(tmp_path / "orders", ["offset"])) == 200
+    minutes = [json.loads(each.value or b"") for each in pipelines.messages("orders-per-minute")]
+    assert [minute["orders"] for minute in minutes] == [60, 60, 60]
+    best, _ = pipelines.run("run", str(examples / "best_customers.toml"), *broker, "--json")
+    (shown,) = map(json.loads, best.splitlines())
+    assert sum(row["orders"] for row in shown["rows"]) == 100
+
+
+LOOK = """
+[pipeline]
+name = "look"
+checkpoint = "checkpoint"
+trigger = "available-now"
+[sources.a]
+topic = "a"
+[sinks.b]
+from = "a"
+console = true
+"""
+
+
+def test_ordinary_mistakes_are_one_sentence(pipelines: Pipelines, tmp_path: Path) -> None:
+    """No Java, no master, no broker, no topic, a column that is not there, a step that raises."""
+    file = tmp_path / "look.toml"
+    file.write_text(LOOK)
+    run = ("run", str(file))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "Spark needs Java" in pipelines.refusal(*run, PATH=str(empty), JAVA_HOME="")
+    assert "no Spark master: write" in pipelines.refusal(*run, "--master", "locl")
+    dead = pipelines.refusal(*run, "--master", "spark://127.0.0.1:1")
+    assert dead.startswith("No Spark master answers at spark://127.0.0.1:1")
+    assert "127.0.0.1:1" in pipelines.refusal(*run, "--set", "sources.a.bootstrap=127.0.0.1:1")
+    missing = pipelines.refusal(*run)
+    assert "Topic a does not exist" in missing
+    assert "there is no such topic" in pipelines.refusal("validate", str(file), "--online")
+    step = '\n[[steps]]\nname = "s"\nsql = "SELECT valeu FROM a"\n'
+    file.write_text(LOOK.replace('from = "a"', 'from = "s"') + step)
+    pipelines.publish("a", [(None, b"x")])
+    wrong = pipelines.refusal(*run)
+    assert wrong.startswith("steps.s: ")
+    assert "valeu" in wrong
+    assert "value" in wrong
+
+
+def test_validation_asks_the_broker_when_told_to(pipelines: Pipelines, tmp_path: Path) -> None:
+    file = tmp_path / "look.toml"
+    file.write_text(LOOK.replace('topic = "a"', 'topic = "orderz"'))
+    pipelines.publish("orders", [(None, b"x")])
+    pipelines.run("validate", str(file))
+    told = pipelines.refusal("validate", str(file), "--online")
+    assert "sources.a reads orderz, and there is no such topic: did you mean orders?" in told
+    told = pipelines.refusal(
+        "validate", str(file), "--online", "--set", "pipeline.bootstrap=127.0.0.1:1"
+    )
+    assert "sources.a cannot reach its broker" in told

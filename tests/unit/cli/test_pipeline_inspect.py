@@ -1,0 +1,53 @@
+"""What `penstock pipeline inspect` writes to a pipe, and what it refuses before Spark starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.main import app
+from penstock.cli.pipeline_inspect import show
+from penstock.spark.inspection import Inspection, InspectOptions
+from penstock.spark.inspection.tables import Tables
+from tests.unit.spark.inspection.report.test_page import FINDING, full_tables
+from tests.unit.spark.inspection.samples import topic_row
+
+INSPECTION = Inspection(
+    options=InspectOptions(topics=("orders",), path="data"),
+    at_ms=0,
+    took_ms=0,
+    findings=(FINDING,),
+    tables=full_tables(),
+)
+
+
+def test_findings_come_first_with_their_offsets(capsys: pytest.CaptureFixture[str]) -> None:
+    """R-SPK-3: as a table."""
+    show(INSPECTION)
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0] == "critical orders, hole"
+    assert "  → Restore them." in lines
+    assert any(line.startswith("    orders[1] @ 113: from here on") for line in lines)
+    header = next(index for index, line in enumerate(lines) if line.startswith("topic"))
+    assert lines[header + 1].split()[:3] == ["orders", "2", "1000"]
+    assert "No broker was asked" in shown.err
+
+
+def test_a_clean_empty_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    row = topic_row(messages=0, first_ms=None, last_ms=None)
+    show(replace(INSPECTION, findings=(), tables=Tables(topics=(row,))))
+    assert "Nothing wrong was found." in capsys.readouterr().out
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    result = CliRunner().invoke(app, ["pipeline", "inspect", "orders", "--since", "yesterday"])
+    assert result.exit_code == 1
+    assert "'yesterday' is not a time" in str(result.exception)
+
+
+def test_a_severity_that_is_none_is_refused() -> None:
+    result = CliRunner().invoke(app, ["pipeline", "inspect", "orders", "--fail-on", "note"])
+    assert result.exit_code == 2

@@ -1,0 +1,203 @@
+"""R-SPK-4: small files become large ones, and whoever reads meanwhile sees each row once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.spark.pipeline import compaction
+from penstock.spark.pipeline.compaction import (
+    OPEN_FOLDER_FILES_MAX,
+    DataFile,
+    Merged,
+    choose,
+    compact,
+    merge_files,
+)
+from penstock.spark.pipeline.exchange import CannotExchange
+from penstock.spark.pipeline.table import ParquetTable
+from tests.unit.spark.pipeline.kill import Killed, killed_at
+
+TODAY = "2026-11-16"
+BEFORE = "2026-11-15"
+SCHEMA = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ],
+    metadata={"org.apache.spark.sql.parquet.row.metadata": "{}"},
+)
+
+
+def fill(
+    folder: Path, date: str, first: int, *, files: int = 3, rows: int = 4, value_bytes: int = 1
+) -> None:
+    place = folder / "topic=t" / f"date={date}"
+    place.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        start = first + number * rows
+        table = pa.table(
+            {
+                "value": [
+                    None if row % 3 == 0 else os.urandom(value_bytes)
+                    for row in range(start, start + rows)
+                ],
+                "offset": list(range(start, start + rows)),
+                "timestamp": [datetime(2026, 11, 15, tzinfo=UTC)] * rows,
+                "headers": [None, [], [{"key": "k", "value": b"v"}], [{"key": "k", "value": None}]]
+                * (rows // 4),
+            },
+            schema=SCHEMA,
+        )
+        pq.write_table(table, place / f"w-{start:010}.parquet")
+
+
+def rows_of(folder: Path) -> list[dict[str, object]]:
+    read = ds.dataset(folder, format="parquet", partitioning="hive").to_table()
+    rows: list[dict[str, object]] = read.sort_by("offset").to_pylist()
+    return rows
+
+
+def names(folder: Path, date: str) -> list[str]:
+    return sorted(os.listdir(folder / "topic=t" / f"date={date}"))
+
+
+def test_files_of_a_closed_date_are_merged_and_others_left(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        fill(folder, BEFORE, 0)
+        fill(folder, TODAY, 100)
+        before = rows_of(folder)
+        assert compact(table, "topic=t", TODAY, 1_000_000) == Merged(
+            folders=1, files_before=3, files_after=1
+        )
+        assert len(names(folder, BEFORE)) == 1
+        assert len(names(folder, TODAY)) == 3
+        assert rows_of(folder) == before
+        assert compact(table, "topic=t", TODAY, 1_000_000) == Merged()
+        assert compact(table, "topic=none", TODAY, 1_000_000) == Merged()
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_date_that_grows_is_merged_when_it_has_many_files(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        fill(folder, TODAY, 0, files=OPEN_FOLDER_FILES_MAX)
+        before = rows_of(folder)
+        compact(table, "topic=t", TODAY, 1_000_000)
+        assert len(names(folder, TODAY)) == 1
+        assert rows_of(folder) == before
+
+
+def test_large_files_stay_the_same_files(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        fill(folder, BEFORE, 0, files=1, value_bytes=20_000)
+        large = folder / "topic=t" / f"date={BEFORE}" / "w-0000000000.parquet"
+        fill(folder, BEFORE, 4)
+        node, size = large.stat().st_ino, large.stat().st_size
+        before = rows_of(folder)
+        compact(table, "topic=t", TODAY, size)
+        assert len(names(folder, BEFORE)) == 2
+        assert large.stat().st_ino == node
+        assert rows_of(folder) == before
+
+
+def test_killed_at_every_step_of_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each of them, and after the restart, a reader finds each row exactly once."""
+    steps = _compact_until(tmp_path / "whole", monkeypatch, None)
+    assert steps > 10
+    for step in range(steps):
+        _compact_until(tmp_path / str(step), monkeypatch, step)
+
+
+def _compact_until(home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None) -> int:
+    """Kill it there, start again, finish. How many steps it took, where nothing was killed."""
+    folder = home / "out"
+    with ParquetTable(str(folder)):
+        fill(folder, BEFORE, 0, files=1, value_bytes=20_000)
+        fill(folder, BEFORE, 4)
+        fill(folder, "2026-11-14", 100)
+    expected = rows_of(folder)
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        assert rows_of(folder) == expected
+
+    table = ParquetTable(str(folder))
+    # What a reader sees at each step is looked at once: in the run that is not killed.
+    with killed_at(monkeypatch, step, look if step is None else lambda: None) as killer:
+        try:
+            with table:
+                assert compact(table, "topic=t", TODAY, 30_000).folders == 2
+        except Killed:
+            assert step is not None
+    if table._lock >= 0:
+        os.close(table._lock)
+    with ParquetTable(str(folder)) as table:
+        look()
+        compact(table, "topic=t", TODAY, 30_000)
+        look()
+        assert len(list(folder.rglob("*.parquet"))) == 3
+    assert not list(home.glob("_*"))
+    return killer.count
+
+
+def test_where_folders_cannot_be_exchanged_nothing_is_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unable(first: str, second: str) -> None:
+        raise CannotExchange
+
+    monkeypatch.setattr(compaction, "exchange", unable)
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table, caplog.at_level(logging.WARNING):
+        fill(folder, BEFORE, 0)
+        before = rows_of(folder)
+        assert compact(table, "topic=t", TODAY, 1_000_000) == Merged()
+        assert rows_of(folder) == before
+        assert len(names(folder, BEFORE)) == 3
+    assert "Small files stay as they are" in caplog.text
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_row_groups_are_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "_GROUP_ROWS", 10)
+    fill(tmp_path, BEFORE, 0, files=5, rows=8)
+    paths = sorted(str(path) for path in tmp_path.rglob("*.parquet"))
+    target = str(tmp_path / "merged")
+    merge_files(paths, target)
+    merged = pq.ParquetFile(target)
+    assert [merged.metadata.row_group(each).num_rows for each in range(3)] == [16, 16, 8]
+    assert merged.read()["offset"].to_pylist() == list(range(40))
+    assert merged.schema_arrow.metadata == SCHEMA.metadata
+
+
+@given(st.lists(st.integers(1, 200), max_size=60), st.booleans(), st.integers(2, 150))
+def test_what_is_chosen(sizes: list[int], is_closed: bool, target_bytes: int) -> None:
+    files = [DataFile(f"{number:03}", size) for number, size in enumerate(sizes)]
+    groups = choose(files, is_closed=is_closed, target_bytes=target_bytes)
+    chosen = [each for group in groups for each in group]
+    assert len(set(chosen)) == len(chosen)
+    assert all(each.size_bytes < target_bytes // 2 for each in chosen)
+    for group in groups:
+        assert len(group) > 1
+        assert sum(each.size_bytes for each in group) <= target_bytes
+    small = [each for each in files if each.size_bytes < target_bytes // 2]
+    if not is_closed and len(small) < OPEN_FOLDER_FILES_MAX:
+        assert not groups

@@ -1,0 +1,168 @@
+"""R-SPK-4: a folder of Parquet in which every reader finds each row once, whatever was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.model.errors import Busy, InvalidConfig, StorageFailed
+from penstock.spark.pipeline.table import ParquetTable
+from tests.unit.spark.pipeline.kill import Killed, killed_at
+
+
+def writing(*rows: int, parts: int = 2) -> Callable[[str], None]:
+    """What Spark does in a batch: files in partition folders, and some that are no data."""
+
+    def write(folder: str) -> None:
+        for part in range(parts):
+            place = Path(folder) / f"part={part}"
+            place.mkdir(parents=True)
+            mine = pa.table({"row": pa.array(rows[part::parts], pa.int64())})
+            pq.write_table(mine, place / "part-00000-x.snappy.parquet")
+            (place / ".part-00000-x.snappy.parquet.crc").write_bytes(b"crc")
+        (Path(folder) / "_SUCCESS").touch()
+
+    return write
+
+
+def rows_of(folder: Path) -> list[int]:
+    """As a reader that knows nothing of us."""
+    if not folder.exists():
+        return []
+    rows: list[int] = (
+        ds.dataset(folder, format="parquet", partitioning="hive").to_table()["row"].to_pylist()
+    )
+    return sorted(rows)
+
+
+def found_by_pattern(folder: Path) -> list[Path]:
+    """What `**/*.parquet` finds, as DuckDB is asked: it skips no names."""
+    return list(folder.rglob("*.parquet"))
+
+
+def test_batches_are_added_once(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        assert table.is_empty()
+        assert table.last_batch("query") is None
+        assert table.commit("query", 0, writing(1, 2, 3))
+        assert not table.commit("query", 0, writing(1, 2, 3))
+        assert table.commit("query", 1, writing(4))
+        assert table.commit("another", 0, writing(5, 6))
+        assert rows_of(folder) == [1, 2, 3, 4, 5, 6]
+    with ParquetTable(str(folder)) as table:
+        assert table.last_batch("query") == 1
+        assert not table.commit("query", 1, writing(4))
+        assert not table.is_empty()
+    assert len(found_by_pattern(folder)) == 5, "a file without rows is none"
+    assert [each.name for each in tmp_path.iterdir()] == ["out"], "nothing is left beside it"
+
+
+def test_a_batch_without_rows_is_remembered(tmp_path: Path) -> None:
+    with ParquetTable(str(tmp_path / "out")) as table:
+        assert table.commit("query", 0, lambda folder: None)
+        assert table.last_batch("query") == 0
+        assert table.is_empty()
+
+
+def test_a_batch_may_replace_what_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        table.commit("a", 0, writing(1, 2, 3))
+        table.commit("b", 0, writing(4, 5), is_replacing=True)
+        assert rows_of(folder) == [4, 5]
+    with ParquetTable(str(folder)):
+        assert rows_of(folder) == [4, 5]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: str) -> None:
+        writing(1, 2)(folder)
+        raise ValueError("no")
+
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        with pytest.raises(ValueError, match="no"):
+            table.commit("query", 0, fail)
+        assert table.commit("query", 0, writing(1, 2))
+    assert rows_of(folder) == [1, 2]
+    with ParquetTable(str(folder)):
+        assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_killed_at_every_step_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart and the same batch again, whose rows may be cut into files otherwise."""
+    steps = _commit_until(tmp_path / "whole", monkeypatch, None)
+    assert steps > 10
+    for step in range(steps):
+        _commit_until(tmp_path / str(step), monkeypatch, step)
+
+
+def _commit_until(home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None) -> int:
+    """Kill it there, start again, finish. How many steps it took, where nothing was killed."""
+    folder = home / "out"
+    with ParquetTable(str(folder)) as table:
+        table.commit("query", 0, writing(1, 2, 3))
+
+    def look() -> None:
+        counted = Counter(rows_of(folder))
+        assert {1, 2, 3} <= counted.keys() <= {1, 2, 3, 4, 5, 6, 7}
+        assert set(counted.values()) == {1}, "a row twice"
+        assert len(found_by_pattern(folder)) <= 4, "staged files are not found"
+
+    table = ParquetTable(str(folder))
+    # What a reader sees at each step is looked at once: in the run that is not killed.
+    with killed_at(monkeypatch, step, look if step is None else lambda: None) as killer:
+        try:
+            with table:
+                table.commit("query", 1, writing(4, 5, 6, 7))
+        except Killed:
+            assert step is not None
+    if table._lock >= 0:
+        os.close(table._lock)
+    with ParquetTable(str(folder)) as table:
+        look()
+        assert not list(home.glob("_out.staging/*"))
+        table.commit("query", 1, writing(7, 6, 5, 4, parts=1))
+    assert rows_of(folder) == [1, 2, 3, 4, 5, 6, 7], step
+    return killer.count
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    first, second = (ParquetTable(str(tmp_path / "out")) for _ in range(2))
+    with first, pytest.raises(Busy, match="Another process writes to"):
+        second.__enter__()
+    with ParquetTable(str(tmp_path / "out")):
+        pass
+
+
+def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidConfig, match="cannot be written to: Not a directory"):
+        ParquetTable(str(tmp_path / "file")).__enter__()
+
+
+def test_a_damaged_journal_is_told_and_not_guessed_at(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        table.commit("query", 0, writing(1))
+    journal = folder / "_penstock" / "writers" / "query.json"
+    whole = journal.read_text()
+    for damage in (whole[:-5], "[]", "{}", '{"version": 1}'):
+        journal.write_text(damage)
+        with pytest.raises(StorageFailed, match=r"query\.json is damaged"):
+            ParquetTable(str(folder)).__enter__()
+    journal.write_text(json.dumps({**json.loads(whole), "version": 2}))
+    with pytest.raises(StorageFailed, match="newer Penstock"):
+        ParquetTable(str(folder)).__enter__()
+    journal.write_text(whole)
+    with ParquetTable(str(folder)) as table:
+        assert table.last_batch("query") == 0
