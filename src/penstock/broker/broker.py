@@ -102,11 +102,9 @@ class Broker:
         topics = Topics(config, registry, partitions)
         partitions.begin()
         starting.push_async_callback(partitions.close)
-        producer_ids = ProducerIds(registry)
         staging = Staging(
             StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock),
             StagedWrites(),
-            producer_ids,
             registry=registry,
         )
         await topics.open_all(between=staging.begin)
@@ -127,7 +125,7 @@ class Broker:
             partitions=partitions,
             topics=topics,
             groups=groups,
-            producer_ids=producer_ids,
+            producer_ids=ProducerIds(registry),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
         )

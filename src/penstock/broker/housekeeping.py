@@ -76,13 +76,13 @@ class Housekeeping:
         delete_offset = log.start_offset
         if outlived:
             delete_offset = max(outlived[-1].end_offset, delete_offset)
-        may_delete = partition.producers_saved_offset >= delete_offset > log.first_offset
-        must_save = delete_offset > log.first_offset and not may_delete
+        must_save = delete_offset > max(log.first_offset, partition.producers_saved_offset)
         if must_save or partition.rolls_saved != log.rolls:
             # Once for each segment that is sealed, and before anything is deleted: what retention
             # takes away must not be all that is known of a producer.
             self._partitions.save_producers(partition)
-        if may_delete:
+        delete_offset = min(delete_offset, partition.producers_saved_offset)
+        if delete_offset > log.first_offset:
             self._delete(partition, delete_offset, outlived, now_ms)
 
     def _outlived(self, partition: Partition, now_ms: int) -> list[retention.Outlived]:

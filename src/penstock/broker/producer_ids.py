@@ -1,4 +1,5 @@
-"""Producer ids for idempotent producers: taken from the registry in blocks, handed out singly.
+"""Producer ids for idempotent producers: taken from the registry in blocks, handed out singly; and
+for the broker's own copies, drawn by lot.
 
 The invariant: no id is handed out twice, also across restarts; what is left of a block is lost.
 """
@@ -6,12 +7,15 @@ The invariant: no id is handed out twice, also across restarts; what is left of 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Final
 
 from penstock.registry.api import Registry
 
 # So many producers cost one durable write of the registry.
 _BLOCK: Final = 1000
+# Ids that are drawn begin here, far beyond those that are counted.
+_DRAWN_FIRST: Final = 2**62
 
 
 class ProducerIds:
@@ -29,3 +33,10 @@ class ProducerIds:
                 self._left = iter(await self._registry.reserve_producer_ids(_BLOCK))
                 producer_id = next(self._left)
             return producer_id
+
+
+def draw_producer_id() -> int:
+    """An id that no partition has ever seen. A counted one might have been: by a client that made
+    its id up, or before the registry was lost, or in a folder that came from another broker. What
+    a copy finds under its id it takes for its own, so that would be rows left out, unnoticed."""
+    return _DRAWN_FIRST + secrets.randbelow(_DRAWN_FIRST)

@@ -31,7 +31,7 @@ _HEADER: Final = struct.Struct(">32sq")
 def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
     """Write a snapshot once all it says is committed. `producers_saved_offset` of the partition
     tells how far one was tried: a disk without room for it must not keep retention from making
-    some."""
+    some. But what tells of a producer that must not be forgotten has to stay then."""
     if partition.is_saving_producers:
         return
     partition.is_saving_producers = True
@@ -42,7 +42,12 @@ def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
 
     def tried() -> None:
         partition.is_saving_producers = False
-        partition.producers_saved_offset = end_offset
+        needed_offset = None if job.is_written else partition.producers.kept_offset()
+        if needed_offset is None:
+            partition.producers_saved_offset = end_offset
+        else:
+            saved_offset = max(partition.producers_saved_offset, needed_offset)
+            partition.producers_saved_offset = min(saved_offset, end_offset)
         partition.rolls_saved = rolls
 
     def committed(error: PenstockError | None) -> None:
@@ -84,12 +89,14 @@ class _Write:
         self._partition = partition
         self._folder = folder
         self._snapshot = snapshot
+        self.is_written = False
 
     def run(self) -> None:
         if not self._partition.is_open:
             return
         try:
             write_journal(self._folder, _JOURNAL, self._snapshot)
+            self.is_written = True
         except StorageError as error:
-            # Recovery then reads further back, nothing worse.
+            # Recovery then reads further back, and may find less, of those that may be forgotten.
             logger.warning("A producer snapshot could not be written: %s", error)

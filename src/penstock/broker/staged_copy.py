@@ -18,7 +18,7 @@ from penstock.broker.partition import Append, Partition
 from penstock.broker.partitions import Partitions
 from penstock.broker.staged_batch import unwrap
 from penstock.coordination.staging.records import Decision, StagedBatch
-from penstock.model.errors import CorruptLog, PenstockError
+from penstock.model.errors import CorruptLog, PenstockError, StorageFailed
 from penstock.model.limits import MIB
 from penstock.net.clock import Clock
 from penstock.records.header import APPEND_TIME_FLAG, read_header, write_header
@@ -189,6 +189,9 @@ class _Destination:
                 over.set_result(error)
 
         replica = partition.replica
+        if replica.failure is not None:
+            # It has cut off what it could not flush, so where its log ends says nothing any more.
+            raise StorageFailed(replica.failure.message)
         replica.when_committed(replica.log.next_offset, done)
         error = await over
         if error is not None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.partition import ACKS_ALL
-from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.producer_ids import draw_producer_id
 from penstock.broker.staged_batch import STAGED_HEAD_BYTES, wrap
 from penstock.broker.staged_copies import StagedCopies, note_bug
 from penstock.broker.staging_log import StagingLog, Told, durable
@@ -84,13 +84,11 @@ class Staging:
         self,
         log: StagingLog,
         table: StagedWrites,
-        producer_ids: ProducerIds,
         *,
         registry: Registry,
     ) -> None:
         self._log = log
         self._table = table
-        self._producer_ids = producer_ids
         self._partitions = log.partitions
         self._clock = log.clock
         self._loop = asyncio.get_running_loop()
@@ -318,7 +316,7 @@ class Staging:
             decision = Decision(
                 write=write,
                 epoch=epoch,
-                producer_id=await self._producer_ids.take() if complete.records else -1,
+                producer_id=draw_producer_id() if complete.records else -1,
                 attempts=tuple(attempts) if complete.records else (),
                 records=complete.records,
                 decided_ms=self._clock.now_ms(),

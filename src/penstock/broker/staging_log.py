@@ -18,7 +18,7 @@ from penstock.broker.partitions import Partitions
 from penstock.broker.staged_batch import STAGED_HEAD_BYTES, read_key
 from penstock.broker.topics import Topics
 from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
-from penstock.model.errors import PenstockError, StorageError, UnknownTopic
+from penstock.model.errors import PenstockError, StorageError, StorageFailed, UnknownTopic
 from penstock.model.limits import KIB, MIB
 from penstock.net.clock import Clock
 from penstock.records.header import read_header
@@ -101,6 +101,12 @@ class StagingLog:
         async with self._making:
             await self._topics.keep_internal(STAGED_TOPIC, _STAGED_SETTINGS)
             await self._topics.keep_internal(WRITES_TOPIC, _WRITES_SETTINGS)
+        if not self.is_made:
+            # The registry has a topic of which nothing else could be made, nor that be taken back.
+            raise StorageFailed(
+                f"{STAGED_TOPIC} and {WRITES_TOPIC} are half made since the disk failed or was "
+                "full: restart the broker, which finishes it."
+            )
 
     # --- writing -------------------------------------------------------------------------------
 

@@ -116,6 +116,13 @@ class ProducerState:
         entry = self._entries.get(producer_id)
         return None if entry is None else (entry.epoch, entry.window[-1].last_sequence)
 
+    def kept_offset(self) -> int | None:
+        """From where on the log tells of all those that are kept how far they came; None if none of
+        them has been here."""
+        entries = self._entries
+        kept = [entries[producer_id] for producer_id in self._kept if producer_id in entries]
+        return min((entry.window[-1].base_offset for entry in kept), default=None)
+
     def restore(self, producer_id: int, previous: ProducerEntry | None) -> None:
         """Take back a `record`. Several are taken back newest first."""
         if previous is None:

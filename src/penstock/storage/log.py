@@ -229,6 +229,11 @@ class Log(ReadableLog):
             sealed=False,
             interval_bytes=self.config.index_interval_bytes,
         )
+        if len(self._segments) == 1 and self._rolls_durable < self.rolls:
+            # Or a crash could take the first one's name and leave this one's: nothing would tell
+            # that something came before it. It is rare that a segment is full so soon.
+            self._directory.flush()
+            self._rolls_durable = self.rolls
         segment.create()
         self.rolls += 1
         self._segments.append(segment)
@@ -383,6 +388,8 @@ class Log(ReadableLog):
                 for name in segments[-1].file_names():
                     remove_if_there(self._directory, name)
                 del segments[-1], self._firsts[-1]
+                # Before the one in front of it goes: a crash must not bring back this one alone.
+                self._directory.flush()
             last = segments[-1]
             if last.first_offset <= offset < last.next_offset and not _has_sealed_name(last):
                 last.cut(offset)

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.staging import Committed, Staging
 from penstock.broker.staging_log import StagingLog
 from penstock.broker.topics import Topics
@@ -139,7 +138,7 @@ async def living(disk: SimulatedDisk, clock: ManualClock | None = None) -> Async
     topics = Topics(CONFIG, registry, partitions)
     log = StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
     table = StagedWrites()
-    staging = Staging(log, table, ProducerIds(registry), registry=registry)
+    staging = Staging(log, table, registry=registry)
     partitions.begin()
     await topics.open_all(between=staging.begin)
     with contextlib.suppress(TopicExists):

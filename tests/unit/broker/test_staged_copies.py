@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from penstock.broker import staged_copy
+from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.partition import Partition
 from penstock.coordination import producer_state
 from penstock.coordination.staging.records import NamedAttempt
@@ -73,6 +74,49 @@ async def test_other_producers_do_not_push_out_one_that_is_needed(
         assert len(values) == 33
 
 
+async def test_retention_on_a_full_disk_leaves_what_tells_how_far_a_copy_came() -> None:
+    """R-SPK-2: one partition has its part and the other has no room; nor has the snapshot of the
+    producers, without which retention would take all that is known of the copy."""
+    disk = SimulatedDisk()
+    clock = ManualClock()
+    async with living(disk, clock) as life:
+        await life.topics.alter("orders", {"retention_ms": "1000", "segment_ms": "1000"}, [])
+        parts = [b"a"], [b"y" * 5000]
+        told = [life.start_stage("a", at, part, partition=at) for at, part in enumerate(parts)]
+        life.log.driver.end_turn()
+        await asyncio.gather(*told)
+        disk.capacity_bytes = sum(map(len, disk.files().values())) + 2000
+        with pytest.raises(DiskFull):
+            await life.commit(NamedAttempt("a", 2))
+        disk.capacity_bytes = sum(map(len, disk.files().values())) + 20
+        partition = life.partitions.find("orders", 0)
+        await tidy(life, rounds=4)
+        assert partition.replica.log.rolls > 0
+        assert partition.replica.log.first_offset == 0, "its segment is needed"
+        crashed = disk.after_crash("kept")
+        crashed.capacity_bytes = None
+    async with living(crashed, clock) as life:
+        await life.until_noted()
+        assert life.partitions.find("orders", 0).replica.log.next_offset == 1, "it was there"
+        assert life.values(partition=1) == [b"y" * 5000]
+        await tidy(life, rounds=4)
+        assert life.partitions.find("orders", 0).replica.log.first_offset == 1
+
+
+async def tidy(life: Life, rounds: int) -> None:
+    """As housekeeping does from time to time, each round to its end."""
+    housekeeping = Housekeeping(life.partitions, life.flusher, life.clock, interval_s=1.0)
+    for _ in range(rounds):
+        life.clock.time_ms += 100_000
+        await housekeeping.one_round()
+        for partition in life.partitions.all():
+            while partition.is_saving_producers:
+                await asyncio.sleep(0)
+            idle = asyncio.Event()
+            partition.replica.when_idle(idle.set)
+            await idle.wait()
+
+
 async def test_a_full_disk_holds_the_copy_up_and_no_more() -> None:
     disk = SimulatedDisk()
     async with living(disk) as life:
@@ -104,6 +148,24 @@ async def test_a_partition_that_failed_is_written_to_after_a_restart(
         with pytest.raises(StorageFailed):
             await life.commit(named)
         assert (await life.commit(epoch=0, write="other")).readable, "others go on"
+        monkeypatch.undo()
+    async with living(disk) as life:
+        await life.until_noted()
+        assert life.values() == [b"a"]
+
+
+async def test_what_a_failed_partition_did_not_keep_is_not_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-SPK-2: it has cut off what it could not flush, so its end says nothing of what is there."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        named = await life.stage("a", [b"a"])
+        fail_flushes_of("/orders/", monkeypatch)
+        for _ in range(3):
+            with pytest.raises(StorageFailed):
+                await life.commit(named)
+        assert len(life.table.unfinished()) == 1
         monkeypatch.undo()
     async with living(disk) as life:
         await life.until_noted()

@@ -43,6 +43,31 @@ async def test_the_batches_of_a_decision_are_one_producers() -> None:
         assert life.batches()[-1].header.producer_id != producer_id
 
 
+async def test_rows_are_not_taken_for_those_of_a_client_that_counts_as_the_broker_does() -> None:
+    """R-SPK-2: whatever ids are in a partition, made up by a client or of another registry."""
+    async with living(SimulatedDisk()) as life:
+        partition = life.partitions.find("orders", 0)
+        for producer_id in range(20):
+            one = batch([b"other"], producer=(producer_id, 0, 0))
+            partition.append(memoryview(one), staged_copy._Appended(staged_copy._Flying(), 0))
+        life.log.driver.end_turn()
+        await life.commit(await life.stage("a", [b"a"]))
+        assert life.values() == [b"other"] * 20 + [b"a"]
+
+
+async def test_what_is_staged_is_written_also_when_the_registry_was_lost() -> None:
+    """R-SPK-2: the next start takes in the folders, and counts producers from 0 again."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        await life.commit(await life.stage("a", [b"a"]))
+        await life.until_noted()
+        crashed = disk.after_crash("kept")
+    crashed.root.remove("registry.journal")
+    async with living(crashed) as life:
+        await life.commit(await life.stage("b", [b"b"], epoch=1), epoch=1)
+        assert life.values() == [b"a", b"b"]
+
+
 async def test_numbers_that_end_begin_again_in_another_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -358,6 +358,34 @@ async def test_topics_that_cannot_be_made_are_an_answer() -> None:
         assert life.values() == [b"a", b"b"]
 
 
+async def test_topics_that_are_left_half_made_are_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The disk was full when a topic was made, and when that was taken back: the registry has it,
+    and it has no partition until a restart. Nobody waits for it, and nothing turns round and round
+    for it."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+
+        async def fail(*_: object) -> None:
+            raise DiskFull
+
+        monkeypatch.setattr(life.partitions, "open_new", fail)
+        monkeypatch.setattr(life.topics._registry, "begin_deletion", fail)
+        async with asyncio.timeout(5):
+            with pytest.raises(DiskFull):
+                await life.start_stage("a", 0, [b"a"])
+            monkeypatch.undo()
+            for _ in range(2):
+                with pytest.raises(StorageFailed, match="restart the broker"):
+                    await life.start_stage("a", 0, [b"a"])
+                with pytest.raises(StorageFailed, match="restart the broker"):
+                    await life.commit()
+    async with living(disk) as life:
+        await life.commit(await life.stage("a", [b"a"]))
+        assert life.values() == [b"a"]
+
+
 async def test_what_came_before_the_topics_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     async with living(SimulatedDisk()) as life:
         real_make = life.log.make

@@ -165,6 +165,20 @@ def test_the_last_batch_tells_the_epoch_too() -> None:
     assert state.last_batch(7) == (1, 19)
 
 
+def test_where_the_log_tells_of_those_that_are_kept() -> None:
+    kept = {1, 2, 9}
+    state = ProducerState(kept)
+    append(state, Batch(0, producer_id=5), 0)
+    assert state.kept_offset() is None
+    append(state, Batch(0, producer_id=1), 10)
+    append(state, Batch(0, producer_id=2), 20)
+    assert state.kept_offset() == 10
+    append(state, Batch(10, producer_id=1), 30)
+    assert state.kept_offset() == 20, "the last batch of each is enough"
+    kept.clear()
+    assert state.kept_offset() is None
+
+
 def test_if_all_are_kept_none_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.coordination.producer_state.PRODUCERS_PER_PARTITION_MAX", 1)
     state = ProducerState({1, 2})
