@@ -20,7 +20,7 @@ from penstock.model.errors import InvalidConfig
 _MODULES = {
     "PenstockDataSource": "penstock.spark.data_source",
     "register": "penstock.spark.data_source",
-    "session": "penstock.spark.session",
+    "session": "penstock.spark.sessions",
 }
 
 

@@ -1,6 +1,6 @@
 """Starts the JVM that Spark's driver runs in, quietly, and keeps its last words.
 
-Not the session (session.py), nor which Java (java.py). What the JVM and the Python workers of a
+Not the session (sessions.py), nor which Java (java.py). What the JVM and the Python workers of a
 local run write to the standard error comes through a pipe of ours: lines that greet nobody in
 particular are dropped, the others are passed on. The invariant: the pipe is read for as long as
 the JVM lives, so it never waits for us; a JVM that does not start is one sentence.

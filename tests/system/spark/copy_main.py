@@ -23,7 +23,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.data_source import PenstockDataSource
-from penstock.spark.session import session
+from penstock.spark.sessions import session
 from penstock.spark.sink.stream import StreamWriter
 from penstock.spark.stream_reader import StreamReader
 

@@ -30,7 +30,7 @@ sql.shuffle.partitions = 2
 topic = "orders"
 value = { format = "json", schema = "id BIGINT, amount BIGINT, at TIMESTAMP" }
 watermark = { column = "at", delay = "0 seconds" }
-options = { maxOffsetsPerTrigger = 300 }
+options = { maxOffsetsPerTrigger = 600 }
 
 [[steps]]
 name = "totals"
@@ -70,14 +70,14 @@ def test_orders_to_totals_through_kills_and_restarts(pipelines: Pipelines, tmp_p
     is in the files once, and every minute's total in the topic once."""
     file = tmp_path / "orders.toml"
     file.write_text(ORDERS)
-    pipelines.publish("orders", [order(number) for number in range(1, 3000)])
+    pipelines.publish("orders", [order(number) for number in range(1, 2400)])
 
     first = pipelines.start("run", str(file), "--json")
     seen: set[object] = set()
-    while len(seen) < 3:
+    while len(seen) < 2:
         seen.add((progress := next_json(first.stdout))["batch"])
         assert progress["query"] in ("totals", "files")
-        assert int(str(progress["rows"])) <= 300
+        assert int(str(progress["rows"])) <= 600
     kill(first)
 
     second = pipelines.start("run", str(file), "--json")
@@ -87,18 +87,18 @@ def test_orders_to_totals_through_kills_and_restarts(pipelines: Pipelines, tmp_p
     assert (second.returncode, "Traceback" in error) == (0, False), error
 
     # The last ones close every minute's window of those before.
-    pipelines.publish("orders", [order(number) for number in range(3000, 3700)])
+    pipelines.publish("orders", [order(number) for number in range(2400, 3000)])
     output, _ = pipelines.run("run", str(file), "--once", "--json")
     last = {row["query"]: row for row in map(json.loads, output.splitlines())}
     assert last["files"]["lag"] == 0
     assert last["totals"]["state_rows"] >= 1
 
     ids = [row[0] for row in parquet_rows(tmp_path / "out", ["id"])]
-    assert sorted(ids) == list(range(1, 3700)), "each order once"  # type: ignore[type-var]
+    assert sorted(ids) == list(range(1, 3000)), "each order once"  # type: ignore[type-var]
     totals = [json.loads(message.value or b"") for message in pipelines.messages("totals")]
     assert max(Counter(total["minute"] for total in totals).values()) == 1, "each minute once"
     by_minute = sorted((total["minute"], total["orders"]) for total in totals)
-    assert len(by_minute) >= 60
+    assert len(by_minute) >= 45
     assert by_minute[0][1] == 59
     assert {orders for _, orders in by_minute[1:]} == {60}
 

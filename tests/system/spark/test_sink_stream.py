@@ -60,6 +60,7 @@ def lines(tmp_path: Path) -> Lines:
 
 def to_topic(rows: DataFrame, address: str, checkpoint: Path, **options: str) -> DataStreamWriter:
     writer = rows.writeStream.format("penstock").option("bootstrap", address).options(**options)
+    writer = writer.queryName(checkpoint.name)
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
 
 

@@ -18,7 +18,7 @@ from penstock.spark.pipeline.shipping import reach_executors
 from penstock.spark.pipeline.sinks import Show, opened, start_query, write_batch
 from penstock.spark.pipeline.spec import Pipeline
 from penstock.spark.pipeline.watch import Report, watch
-from penstock.spark.session import session
+from penstock.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import penstock
 from penstock.model.errors import InvalidConfig
-from penstock.spark.session import is_local
+from penstock.spark.sessions import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -31,7 +31,9 @@ _NAMES: Final = (
     "batchBytes",
     "txnAppId",
     "txnVersion",
-    "checkpointLocation",  # Spark's own, which it hands on to the sink
+    # Spark's own, which it hands on to the sink:
+    "checkpointLocation",
+    "queryName",
 )
 
 

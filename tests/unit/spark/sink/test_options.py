@@ -36,6 +36,7 @@ def test_names_have_no_case_and_kafka_has_its_own() -> None:
         "Delivery": "At-Least-Once",
         "batchbytes": "2048",
         "checkpointLocation": "somewhere",
+        "queryName": "copy",
     }
     assert parse_options(options, is_streaming=True) == SinkOptions(
         bootstrap="a:1",

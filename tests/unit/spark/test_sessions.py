@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
+import penstock.spark
 from penstock.model.errors import InvalidConfig, UnavailableError
-from penstock.spark.session import _reason, _settings, check_master, is_local
+from penstock.spark.sessions import _reason, _settings, check_master, is_local, session
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,7 @@ def test_a_java_error_is_the_line_that_says_what_is_wrong() -> None:
     assert _reason(ValueError(text)) == "No such."
     assert _reason(ValueError("first\nlast")) == "last"
     assert _reason(ValueError()) == "ValueError"
+
+
+def test_the_public_name_is_the_function_however_often_it_is_used() -> None:
+    assert penstock.spark.session is penstock.spark.session is session
