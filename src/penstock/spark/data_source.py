@@ -29,15 +29,34 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "penstock"
 _PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+# Spark sets these when a stream starts, in a map that all streams of a source share, while it may
+# be serializing tasks of another stream with that map. An entry that is new then spoils those tasks
+# (OptionalDataException), so the entries are there from the beginning; their values are Spark's.
+_SET_LATE: Final = (
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_LOCAL_DIRS",
+    "SPARK_PYTHON_RUNTIME",
+)
 
 # The names of methods are Spark's.
 # ruff: noqa: N802
 
 
-def register(spark: SparkSession) -> None:
-    """Let `format("penstock")` name topics in this session, and filters reach the source."""
+def register(spark: SparkSession, source: type[PenstockDataSource] | None = None) -> None:
+    """Let `format("penstock")` name topics in this session, and filters reach the source.
+
+    source: one derived from PenstockDataSource, with a name of its own."""
     spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(PenstockDataSource)
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    environment = {} if context is None else context.environment
+    early = [name for name in _SET_LATE if name not in environment]
+    environment.update(dict.fromkeys(early, ""))
+    try:
+        spark.dataSource.register(source or PenstockDataSource)
+    finally:
+        for name in early:
+            del environment[name]
 
 
 class PenstockDataSource(DataSource):

@@ -22,7 +22,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.data_source import PenstockDataSource, register
 from penstock.spark.sessions import session
 from penstock.spark.sink.stream import StreamWriter
 from penstock.spark.stream_reader import StreamReader
@@ -143,7 +143,7 @@ def main(arguments: dict[str, Any]) -> None:
             "spark.executor.extraJavaOptions": SHORT_LIVED,
         },
     )
-    spark.dataSource.register(HaltingSource)
+    register(spark, HaltingSource)
     # Every row comes in twice and goes out once. The shuffle makes the order of a retry another
     # one, and the uuid its bytes.
     copy = (
