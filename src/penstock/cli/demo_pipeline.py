@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.output import say
-from penstock.model.errors import PenstockError, UnavailableError
+from penstock.model.errors import InvalidConfig, PenstockError, UnavailableError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -101,10 +101,14 @@ async def run_pipeline(
 def _prepare(folder: Path, topic: str, bootstrap: str) -> Path:
     """The pipeline's file, in a folder without what an earlier demonstration left: its broker is
     gone, so there is nothing to go on with."""
+    file = folder / "totals.toml"
+    if folder.is_dir() and any(folder.iterdir()) and not file.exists():
+        raise InvalidConfig(
+            f"The folder {folder} has other things in it: choose another one with --folder."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in ("checkpoint", "report"):
         shutil.rmtree(folder / leftover, ignore_errors=True)
-    file = folder / "totals.toml"
     file.write_text(_PIPELINE.format(topic=topic, totals=_TOTALS, bootstrap=bootstrap))
     return file
 

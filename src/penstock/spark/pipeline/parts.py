@@ -192,6 +192,10 @@ def _parquet_sink(name: str, input_name: str, table: Table, context: Context) ->
     mode = table.text("output_mode")
     if mode not in (None, "append"):
         table.problem("output_mode", f"is {mode!r}: files can only be added to: leave it out.")
+    for column in columns:
+        if column[:1] in ("", "_", "."):
+            # Most readers of Parquet skip folders of such names, and their rows.
+            table.problem("partition_by", f"has {column!r}: give the column a name with a letter.")
     table.finish("a Parquet sink")
     if path is None:
         return None

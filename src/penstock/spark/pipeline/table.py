@@ -231,9 +231,10 @@ class ParquetTable:
 
 
 def parquet_files(folder: str) -> Iterator[str]:
-    """As readers look for them: names that begin with _ or . are skipped."""
+    """As Spark looks for them: names that begin with _ or . are skipped, but for the folders of a
+    column whose name does."""
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name[0] not in "_."]
+        folders[:] = [name for name in folders if name[0] not in "_." or "=" in name]
         for name in names:
             if name.endswith(_SUFFIX) and name[0] not in "_.":
                 yield os.path.join(place, name)

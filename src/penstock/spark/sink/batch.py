@@ -29,9 +29,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._target = WriteEpoch(
-            options.transaction_name or f"spark/batch/{uuid4()}", options.transaction_version
-        )
+        name = options.transaction_name
+        if name is None:
+            name = f"spark/batch/{uuid4()}"
+        elif options.topic is not None:
+            # A name counts within a topic, as in Delta Lake, whose option it is, within a table.
+            name = f"{name}/{options.topic}"
+        self._target = WriteEpoch(name, options.transaction_version)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._options.is_exactly_once:

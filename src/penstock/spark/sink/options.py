@@ -133,6 +133,8 @@ def _transaction(options: Mapping[str, str], *, is_streaming: bool) -> tuple[str
         raise InvalidConfig("txnAppId and txnVersion are set together, or neither of them.")
     if name is None or version is None:
         return None, 0
+    if not name.strip():
+        raise InvalidConfig("txnAppId is empty: give the write a name, as the query's id.")
     if is_streaming:
         raise InvalidConfig(
             "txnAppId and txnVersion are for batch writes, as in foreachBatch: a streaming query "

@@ -166,3 +166,17 @@ def test_a_damaged_journal_is_told_and_not_guessed_at(tmp_path: Path) -> None:
     journal.write_text(whole)
     with ParquetTable(str(folder)) as table:
         assert table.last_batch("query") == 0
+
+
+def test_no_row_is_left_out_for_the_name_of_its_column(tmp_path: Path) -> None:
+    """Spark itself reads folders of such a name."""
+
+    def write(folder: str) -> None:
+        place = Path(folder) / "_day=1"
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"row": pa.array([1], pa.int64())}), place / "part-0.parquet")
+
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        assert table.commit("query", 0, write)
+    assert len(found_by_pattern(folder)) == 1

@@ -58,6 +58,7 @@ def test_a_write_can_have_a_name_and_a_version() -> None:
     ("options", "sentence"),
     [
         ({"topik": "orders"}, "did you mean topic?"),
+        ({"txnAppId": " ", "txnVersion": "1"}, "txnAppId is empty"),
         ({"compression": "brotli"}, "it can be none, gzip, snappy, lz4, zstd"),
         ({"delivery": "maybe"}, "it can be exactly-once or at-least-once"),
         ({"batchBytes": "12"}, "a whole number from 1024 on"),
