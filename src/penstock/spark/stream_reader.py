@@ -93,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._report(place)
         extents, missing = select_extents(self._logs, self._options.selection)
         self._latest = extents
-        extents = self._within_target(extents)
+        extents = self._within_target(extents, place)
         drift = find_drift(
             place, extents, lambda partition: is_selected(self._options.selection, partition)
         )
@@ -101,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.fail_on_data_loss:
             raise_missing(self._options.selection, missing)
         ends = {
-            partition: max(begin, extents[partition].end_offset)
+            partition: max(begin, self._end_within_target(partition, extents[partition]))
             for partition, begin in drift.begins.items()
         }
         rows_max = None
@@ -161,17 +161,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_time(self, partition: TopicPartition, time_ms: int) -> int:
         return self._logs.find_timestamp(*partition, time_ms)
 
-    def _within_target(self, extents: Extents) -> Extents:
-        """What is there of that which was there when the query began."""
+    def _within_target(self, extents: Extents, place: StreamOffset) -> Extents:
+        """Without what was made since the query began, unless it has a place there already: Spark
+        asks for that after it has asked for the target."""
         if self._target is None:
             return extents
-        within: Extents = {}
-        for partition, target in self._target.items():
-            extent = extents.get(partition)
-            if extent is not None and extent.topic_id == target.topic_id:
-                end = min(extent.end_offset, target.end_offset)
-                within[partition] = extent._replace(end_offset=max(end, extent.start_offset))
-        return within
+        return {
+            partition: extent
+            for partition, extent in extents.items()
+            if partition in place.positions or self._is_in_target(partition, extent)
+        }
+
+    def _end_within_target(self, partition: TopicPartition, extent: Extent) -> int:
+        if self._target is None:
+            return extent.end_offset
+        if not self._is_in_target(partition, extent):
+            return extent.start_offset
+        return min(extent.end_offset, self._target[partition].end_offset)
+
+    def _is_in_target(self, partition: TopicPartition, extent: Extent) -> bool:
+        """Whether it was there when the query began, and not another topic of its name."""
+        target = (self._target or {}).get(partition)
+        return target is not None and target.topic_id == extent.topic_id
 
     def _waits_for_more(self, rows: int) -> bool:
         """Whether there is less than a batch should have, and it may still wait for more."""

@@ -169,6 +169,18 @@ def test_available_now_reads_what_was_there(topics: Topics) -> None:
     assert query.next_batch(ALL) == ["orders[0] 10 to 20", "orders[1] 0 to 1"]
 
 
+def test_what_arrives_between_the_target_and_the_start_is_no_loss(topics: Topics) -> None:
+    """Spark asks AvailableNow's target first, then where a new query begins."""
+    topics.admin.create_topic("orders", 1)
+    topics.fill("orders", 10)
+    query = Query(topics, startingOffsets="latest")
+    query.reader.prepareForTriggerAvailableNow()
+    topics.fill("orders", 2)
+    topics.admin.add_partitions("orders", 2)
+    query.begin()
+    assert query.next_batch() == [], "it begins after the target, and nothing is gone"
+
+
 def test_new_partitions_and_topics_are_read_from_their_beginning(topics: Topics) -> None:
     """R-SPK-1: what is added while the query runs is found."""
     topics.admin.create_topic("orders-eu", 1)
