@@ -82,7 +82,9 @@ class TaskReader:
         if self._options.path is not None:
             return False  # in a folder that is at rest nobody makes a topic anew
         extent = _extent(logs, planned.offsets.partition)
-        return extent is not None and extent.topic_id != planned.topic_id
+        if extent is None or planned.topic_id is None:
+            return False
+        return extent.topic_id != planned.topic_id
 
     def _after_loss(
         self, logs: Logs, planned: RangePartition, position: int, error: PenstockError

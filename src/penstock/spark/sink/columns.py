@@ -58,6 +58,8 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     for field in schema.fields:
         _check_column(field)
     names = schema.fieldNames()
+    if len(set(names)) < len(names):
+        raise InvalidRequest("A column is there twice: select each under a name of its own.")
     if "value" not in names:
         raise InvalidRequest(
             "There is no column `value`: select what the messages hold under that name, "

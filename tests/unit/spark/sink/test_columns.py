@@ -95,6 +95,12 @@ def test_what_cannot_be_written_is_refused(types: dict[str, object], sentence: s
     assert sentence in str(raised.value)
 
 
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    twice = StructType([StructField("value", StringType()), StructField("value", BinaryType())])
+    with pytest.raises(InvalidRequest, match="there twice"):
+        check_columns(twice, "orders")
+
+
 def test_there_must_be_a_topic() -> None:
     with pytest.raises(InvalidRequest, match="There is no topic to write to"):
         check_columns(schema(value=StringType()), None)
