@@ -91,6 +91,12 @@ def check_together(pipeline: Pipeline, problems: Problems) -> None:
         folders[sink.path] = sink.name
     if pipeline.is_batch:
         return
+    for sink in pipeline.sinks:
+        if isinstance(sink, ParquetSink) and sink.if_exists == "overwrite":
+            problems.add(
+                ("sinks", sink.name, "if_exists"),
+                'is "overwrite", which is for batches: a stream adds to what it wrote before.',
+            )
     if pipeline.checkpoint is None:
         problems.add(
             ("pipeline",), "has no checkpoint: give a folder, from which a restart goes on."

@@ -152,6 +152,11 @@ def test_everything_that_a_file_can_say(folder: Path) -> None:
 
 
 MISTAKES = [
+    (
+        'partition_by = ["day", "hour"]',
+        'partition_by = ["_day"]',
+        "has '_day': give the column a name with a letter.",
+    ),
     ('name = "orders"\n', "", ":2: pipeline has no name."),
     (
         "checkpoint =",
@@ -312,6 +317,9 @@ def test_what_is_wrong_only_together(folder: Path) -> None:
     assert problems(STREAM, folder) == []
     (found,) = problems(STREAM.replace('checkpoint = "c"\n', ""), folder)
     assert "pipeline has no checkpoint" in found
+    files = '[sinks.f]\nfrom = "a"\nparquet = "out"\nif_exists = "overwrite"\n'
+    (found,) = problems(STREAM + files, folder)
+    assert 'sinks.f.if_exists is "overwrite", which is for batches' in found
     group = STREAM.replace('topic = "a"', 'topic = "a"\ngroup = "g"')
     assert problems(group, folder) == []
     (found,) = problems(group + '[sinks.two]\nfrom = "a"\nconsole = true\n', folder)
