@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.spark.offsets import ABOUT
+from penstock.spark.offsets import ABOUT, StreamOffset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,36 +59,25 @@ def batch_progress(query: str, report: Mapping[str, Any]) -> BatchProgress:
 
 
 def _lag(source: Mapping[str, Any]) -> int | None:
-    end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+    end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
     if end is None or latest is None:
         return None
-    return sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
+    read = end.positions
+    return sum(max(0, offset - read.get(place, 0)) for place, offset in latest.positions.items())
 
 
 def _lost(source: Mapping[str, Any]) -> int:
-    parsed = _parsed(source.get("endOffset"))
-    lost = parsed.get(ABOUT, {}).get("lost", {}) if isinstance(parsed, dict) else {}
-    return sum(int(count) for partitions in lost.values() for count in partitions.values())
+    end = _offset(source.get("endOffset"))
+    return 0 if end is None else end.lost_total
 
 
-def _offsets(value: object) -> dict[tuple[str, str], int] | None:
-    """Offsets of topics by partition; None for those of another source."""
-    parsed = _parsed(value)
-    if not isinstance(parsed, dict) or ABOUT not in parsed:
-        return None
-    return {
-        (topic, partition): int(offset)
-        for topic, partitions in parsed.items()
-        if topic != ABOUT
-        for partition, offset in partitions.items()
-    }
-
-
-def _parsed(value: object) -> Any:
-    """Spark gives an offset as JSON, or as a text that holds JSON."""
-    if not isinstance(value, str):
-        return value
+def _offset(value: object) -> StreamOffset | None:
+    """An offset of our source, which Spark gives as JSON or as a text that holds JSON; None for
+    those of others."""
     try:
-        return json.loads(value)
+        parsed = json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return None
+    if not isinstance(parsed, dict) or ABOUT not in parsed:
+        return None
+    return StreamOffset.from_json(parsed)

@@ -1,6 +1,6 @@
 """How the report looks: one style sheet, light and dark by what the reader's system prefers.
 
-Colours meet WCAG AA on their grounds. No font, image or script is loaded from anywhere.
+Colours are chosen to be read on their grounds. No font, image or script is loaded from anywhere.
 """
 
 from __future__ import annotations
