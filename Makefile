@@ -3,6 +3,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests start hundreds of processes, and each would compile the same sources again.
+unexport PYTHONDONTWRITEBYTECODE
+# Of `make test`. Each has a Spark of its own, of about a gigabyte.
+WORKERS ?= 2
 CODEC := .venv/.codec-built
 COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py column_decoder.py \
 	column_encoder.py _cursor.pxd _builder.pxd)
@@ -44,7 +48,7 @@ check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
 
 test: setup  ## Every test: also property, simulation and system
 	@echo "==> All tests"
-	@$(BIN)/pytest tests
+	@$(BIN)/pytest tests --numprocesses $(WORKERS) --dist loadfile
 
 format: setup  ## Format the code and mend what lint can mend
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

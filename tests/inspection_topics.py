@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.model.ids import TopicPartition
-from penstock.records import BatchBuilder, Codec, murmur2
+from penstock.records import BatchBuilder, Codec, control_batch, murmur2
 from penstock.records.header import stamp, stamp_append_time
 
 START_MS = 1_700_000_000_000
@@ -41,6 +41,8 @@ class Batch:
     fault: str | None = None
     is_lost: bool = False
     """It has offsets, and is not there."""
+    is_control: bool = False
+    """It has an offset, and is shown to nobody."""
 
     @property
     def offsets(self) -> range:
@@ -65,6 +67,8 @@ class Shape:
     headers: bool = False
     codecs: tuple[Codec, ...] = (Codec.NONE,)
     append_time: bool = False
+    marks: int = 0
+    """Places where control records are, one to three side by side."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -280,6 +284,23 @@ def plant_slow_producer(topic: Topic) -> None:
             batch.producer = (900, 0, first)
 
 
+def plant_control_records(topic: Topic) -> None:
+    """No fault: markers of transactions and of new leaders, anywhere in the log."""
+    rng = topic.random
+    for _ in range(topic.shape.marks):
+        index = rng.randint(0, len(topic.batches))
+        partition = rng.randrange(topic.shape.partitions)
+        topic.batches[index:index] = [
+            Batch(
+                partition=partition,
+                records=[Record(created_ms=topic.clock_ms, key=b"", value=b"")],
+                appended_ms=topic.clock_ms,
+                is_control=True,
+            )
+            for _ in range(rng.randint(1, 3))
+        ]
+
+
 def _date(topic: Topic, index: int, batch: Batch) -> None:
     """Give an inserted batch and its copies the time of the place where they are."""
     at_ms = topic.batches[index - 1].appended_ms
@@ -312,6 +333,10 @@ def _later(topic: Topic, index: int, steps: int) -> int:
 
 
 def encode(batch: Batch, *, append_time: bool) -> bytearray:
+    if batch.is_control:
+        return control_batch(
+            2, b"", timestamp_ms=batch.records[0].created_ms, base_offset=batch.offset
+        )
     builder = BatchBuilder(1 << 24, batch.codec)
     for record in batch.records:
         builder.append(record.created_ms, record.key, record.value, record.headers)
@@ -357,7 +382,7 @@ def as_rows(topic: Topic, name: str) -> list[tuple[object, ...]]:
     topic.assign_offsets()
     rows: list[tuple[object, ...]] = []
     for batch in topic.batches:
-        if batch.is_lost:
+        if batch.is_lost or batch.is_control:
             continue
         stored = len(encode(batch, append_time=topic.shape.append_time))
         producer_id, epoch, sequence = batch.producer

@@ -12,10 +12,6 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.sessions import session
 
-# A test ends before the better compiler and collector of a JVM have paid for themselves. Spark's
-# launcher gives these to every driver that a test starts, whether here or by a command.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 
 @cache
 def shared_session() -> SparkSession:

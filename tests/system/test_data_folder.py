@@ -36,7 +36,7 @@ def offsets_of(mq: BlockingClient, topic: str) -> list[int]:
 
 
 def offsets_in(folder: Folder, topic: str) -> list[int]:
-    start, end, _ = folder.partitions(topic)[0]
+    start, end = folder.partitions(topic)[0][:2]
     return [
         offset for columns in folder.read_range(topic, 0, start, end) for offset in columns.offsets
     ]
@@ -90,7 +90,7 @@ def test_retention_under_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         mq.admin.create_topic("orders", 1, {"segment_bytes": "4096", "durability": "fsync"})
         write(mq, "orders", 300, 300)
-        start, end, _ = Folder(str(data)).partitions("orders")[0]
+        start, end = Folder(str(data)).partitions("orders")[0][:2]
         assert start == 0
         assert 200 < end < 300
         reading = Folder(str(data)).read_range("orders", 0, start, end)
@@ -103,7 +103,7 @@ def test_retention_under_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(OffsetOutOfRange):
             list(reading)
     folder = Folder(str(data))
-    start, end, _ = folder.partitions("orders")[0]
+    start, end = folder.partitions("orders")[0][:2]
     assert 200 < start < end == 300
     assert offsets_in(folder, "orders") == list(range(start, end))
     assert {removal.cause for removal in folder.removals(ids.TopicPartition("orders", 0))} == {

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 MESSAGES = 30_000
 SECONDS_MAX = 60
@@ -42,6 +44,7 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) 
     assert run.stderr == b""
 
 
+@pytest.mark.usefixtures("fast_java")
 def test_spark_makes_totals_and_a_report(tmp_path: Path) -> None:
     """R-SPK-3 and R-SPK-4: a pipeline counts every order once; the report is where it says."""
     temporary, folder = tmp_path / "temporary", tmp_path / "demo"

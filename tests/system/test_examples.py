@@ -25,6 +25,7 @@ def test_none_is_forgotten() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAID)
 
 
+@pytest.mark.usefixtures("fast_java")
 @pytest.mark.parametrize("name", SAID)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     """R-SPK-1 and R-SPK-2 among them: a topic is a table, and Spark writes back."""

@@ -61,7 +61,7 @@ def run(
       penstock pipeline run orders.toml
       penstock pipeline run orders.toml --once --json
       penstock pipeline run orders.toml --master spark://10.0.0.1:7077
-      penstock pipeline run orders.toml --set sources.orders.topic=test
+      penstock pipeline run orders.toml --set sources.orders.topic=test --checkpoint test
     """
     from penstock.cli.pipeline_output import PipelineOutput
     from penstock.spark.pipeline.load import Flags

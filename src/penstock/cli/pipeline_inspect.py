@@ -80,7 +80,7 @@ def inspect(
       penstock pipeline inspect orders --path penstock-data --json
     """
     with one_sentence(is_debug=debug):
-        from penstock.spark.inspection import InspectOptions
+        from penstock.spark.inspection import InspectOptions, prepare_folder
 
         options = InspectOptions(
             topics=tuple(dict.fromkeys(topics)),
@@ -89,6 +89,8 @@ def inspect(
             dead_letters=tuple(dead_letters or ()),
             since_ms=moment_ms(since, time.time_ns() // 1_000_000) if since else None,
         )
+        if report:
+            prepare_folder(report)
         inspection = _run(options, master=master, is_debug=debug, is_shown=not as_json)
         written = inspection.write_report(report) if report else None
     if as_json:
@@ -158,13 +160,17 @@ def show(inspection: Inspection) -> None:
 
 
 def _show_finding(finding: Finding) -> None:
+    # Causes of dead letters and names of groups are text of others: it must not steer a terminal.
+    from penstock.spark.inspection.wording import printable
+
     severity = finding.severity.value
     say(f"{finding.topic}, {finding.kind.value}", sign=severity, colour=_COLOURS[severity])
-    say(f"  {finding.problem}")
+    say(f"  {printable(finding.problem)}")
     say(f"  {finding.meaning}")
     say(finding.advice, sign="  →")
     for place in finding.examples[:_EXAMPLES_SHOWN]:
-        say(f"    {finding.topic}[{place.partition}] @ {place.offset}: {place.text}")
+        text = printable(place.text)
+        say(f"    {finding.topic}[{place.partition}] @ {place.offset}: {text}")
     left = len(finding.examples) - _EXAMPLES_SHOWN
     if left > 0:
         say(f"    … and {left} more")
@@ -172,6 +178,8 @@ def _show_finding(finding: Finding) -> None:
 
 
 def _show_lag(inspection: Inspection) -> None:
+    from penstock.spark.inspection.wording import printable
+
     lags: dict[tuple[str, str], list[int]] = {}
     for row in inspection.tables.lag:
         lags.setdefault((row.topic, row.group), []).append(row.lag)
@@ -179,7 +187,12 @@ def _show_lag(inspection: Inspection) -> None:
         say()
         show_table(
             [
-                {"group": group, "topic": topic, "lag": sum(lag), "partitions": len(lag)}
+                {
+                    "group": printable(group),
+                    "topic": topic,
+                    "lag": sum(lag),
+                    "partitions": len(lag),
+                }
                 for (topic, group), lag in sorted(lags.items())
             ],
             ("group", "topic", "lag", "partitions"),

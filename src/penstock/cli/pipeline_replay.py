@@ -33,7 +33,12 @@ From = Annotated[
 ]
 To = Annotated[str, typer.Option(metavar="TOPIC", help="Where the messages go.")]
 FromTime = Annotated[
-    str | None, typer.Option(metavar="TIME", help="From then on: 2026-01-31T12:00:00, or 10m-ago.")
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="From then on: 2026-01-31T12:00:00 (this machine's time zone; with Z or +02:00 that "
+        "one), or 10m-ago.",
+    ),
 ]
 ToTime = Annotated[
     str | None, typer.Option(metavar="TIME", help="Before then, in the same notation.")
@@ -82,8 +87,9 @@ def replay(
 ) -> None:
     """Write messages of an archive or a topic to a topic again, in the order of their times.
 
-    Each exactly once; with --checkpoint also over restarts. Keys, values and headers stay as they
-    are. --where sees key, value, topic, partition, offset, timestamp, timestampType and headers.
+    Each exactly once; with --checkpoint also over restarts, at another --rate if need be. Keys,
+    values and headers stay as they are. --where sees key, value, topic, partition, offset,
+    timestamp, timestampType and headers; times in it are UTC.
 
     \b
     Examples:
@@ -93,12 +99,13 @@ def replay(
     """
     with one_sentence(is_debug=debug):
         is_folder = _is_folder(from_, to)
+        source = os.path.abspath(from_) if is_folder else from_
         now_ms = time.time_ns() // 1_000_000
         from penstock.spark.pipeline.replay import ReplayOptions
         from penstock.spark.pipeline.run import SparkPlace
 
         options = ReplayOptions(
-            source=os.path.abspath(from_) if is_folder else from_,
+            source=source,
             is_folder=is_folder,
             bootstrap=bootstrap,
             topic=check_topic_name(to),
@@ -111,7 +118,8 @@ def replay(
             keep_partition=keep_partition,
             checkpoint=checkpoint,
             request={
-                "--from": from_,
+                "--bootstrap": bootstrap,
+                "--from": source,
                 "--to": to,
                 "--from-time": from_time,
                 "--to-time": to_time,

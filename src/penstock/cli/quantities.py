@@ -6,11 +6,11 @@ read is an InvalidRequest that shows how it should look.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Final
 
 from penstock.model.errors import InvalidRequest
+from penstock.model.quantity import parse_duration_ms, parse_quantity
 
 _SIZES: Final = {
     "": 1,
@@ -18,24 +18,12 @@ _SIZES: Final = {
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)},
 }
-_TIMES: Final = {
-    "": 1,
-    "ms": 1,
-    "s": 1000,
-    "m": 60 * 1000,
-    "min": 60 * 1000,
-    "h": 60 * 60 * 1000,
-    "d": 24 * 60 * 60 * 1000,
-}
-_QUANTITY: Final = re.compile(
-    r"(?P<whole>-?\d{1,19})(?:\.(?P<fraction>\d{1,9}))?\s*(?P<unit>[a-z]*)"
-)
 _AGO: Final = "-ago"
 
 
 def size_bytes(text: str) -> int:
     """`65536`, `64KiB`, `1.5 GB`: KiB counts in 1024s, KB in 1000s, as the standards have it."""
-    number = _quantity(text, _SIZES)
+    number = parse_quantity(text, _SIZES)
     if number is None:
         raise InvalidRequest(f"{text!r} is not a size: write bytes, or a unit as in 64MiB or 1GB.")
     return number
@@ -43,7 +31,7 @@ def size_bytes(text: str) -> int:
 
 def duration_ms(text: str) -> int:
     """`500`, `500ms`, `10s`, `5m`, `72h`, `7d`."""
-    number = _quantity(text, _TIMES)
+    number = parse_duration_ms(text)
     if number is None:
         raise InvalidRequest(
             f"{text!r} is not a length of time: write milliseconds, or a unit as in 500ms or 72h."
@@ -81,17 +69,3 @@ def size_text(size: int) -> str:
             return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"
-
-
-def _quantity(text: str, units: dict[str, int]) -> int | None:
-    """The number in the smallest unit; nothing where the text or its unit is unknown."""
-    match = _QUANTITY.fullmatch(text.strip().lower())
-    if match is None or match["unit"] not in units:
-        return None
-    factor = units[match["unit"]]
-    number = int(match["whole"]) * factor
-    if match["fraction"]:
-        # In whole numbers throughout: a float would round what is beyond 2**53.
-        part = int(match["fraction"]) * factor // 10 ** len(match["fraction"])
-        number += -part if text.strip().startswith("-") else part
-    return number

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -30,14 +29,15 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import MIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import FETCH, FIND_OFFSET
-from penstock.records import Columns, decode_columns
-from penstock.records.header import read_header
+from penstock.records import Columns, decode_pieces
 
 # One answer: about 40,000 rows of 100 bytes. Larger ones gain nothing and fall out of the caches.
 RANGE_FETCH_BYTES: Final = 4 * MIB
 # Small or well compressed messages come in several pieces: Arrow batches of 10,000 to 50,000 rows
 # are what Spark takes fastest.
 PIECE_ROWS_MAX: Final = 50_000
+# Of what was compressed, a hundred times more may come out than was sent.
+PIECE_BYTES_MAX: Final = 16 * MIB
 
 
 class RangeReader:
@@ -72,14 +72,12 @@ class RangeReader:
         # What came of the last question, until it is taken.
         self._payload = memoryview(b"")
         self._failure: PenstockError | None = None
-        self._pieces: deque[memoryview] = deque()
 
     async def columns(self) -> AsyncIterator[Columns]:
         """The records of the range, as they are fetched."""
         try:
-            while (piece := await self.next_piece()) is not None:
-                columns = self.decode(piece)
-                if columns.record_count:
+            while (payload := await self.next_payload()) is not None:
+                for columns in self.decode(payload):
                     yield columns
         finally:
             self.close()
@@ -87,18 +85,14 @@ class RangeReader:
     def blocking_columns(self, thread: LoopThread) -> Iterator[Columns]:
         """The same for another thread than the loop's, which decodes in its own time."""
         try:
-            while (piece := thread.run(self.next_piece())) is not None:
-                columns = self.decode(piece)
-                if columns.record_count:
-                    yield columns
+            while (payload := thread.run(self.next_payload())) is not None:
+                yield from self.decode(payload)
         finally:
             with contextlib.suppress(ClientClosed):
                 thread.post(self.close)
 
-    async def next_piece(self) -> memoryview | None:
+    async def next_payload(self) -> memoryview | None:
         """Whole batches to decode, which may have no row of the range; None at its end."""
-        if self._pieces:
-            return self._pieces.popleft()
         if self._fetching is None:
             if self._position >= self._end:
                 return None
@@ -111,21 +105,24 @@ class RangeReader:
         self._fetching = None
         if self._failure is not None:
             raise self._failure
-        self._pieces.extend(cut(self._payload, PIECE_ROWS_MAX))
-        self._payload = memoryview(b"")
+        payload, self._payload = self._payload, memoryview(b"")
         if self._position < self._end:
             self._ask()
-        return self._pieces.popleft()
+        return payload
 
-    def decode(self, piece: memoryview) -> Columns:
-        """The rows of the range that a piece has."""
-        return decode_columns(
-            piece,
+    def decode(self, payload: memoryview) -> Iterator[Columns]:
+        """The rows of the range that a payload has, in pieces."""
+        for columns in decode_pieces(
+            payload,
             self._start,
             self._include_headers,
             self._end,
             producer_times=self._producer_times,
-        )
+            rows_max=PIECE_ROWS_MAX,
+            bytes_max=PIECE_BYTES_MAX,
+        ):
+            if columns.record_count:
+                yield columns
 
     def close(self) -> None:
         """Ask no more; an answer that is on its way is dropped."""
@@ -137,7 +134,7 @@ class RangeReader:
         self._fetching = self._scope.start(self._fetch(), name=f"range of {topic}-{partition}")
 
     async def _fetch(self) -> None:
-        """Get the next batches, or the error that `next_piece` is to raise."""
+        """Get the next batches, or the error that `next_payload` is to raise."""
         topic, partition = self._partition
         request = pb.FetchRequest(
             topic=topic,
@@ -185,18 +182,3 @@ class RangeReader:
         request = find_request(*self._partition, place)
         assert request is not None
         return (await self._routes.call_leader(self._partition, FIND_OFFSET, request)).offset
-
-
-def cut(payload: memoryview, rows_max: int) -> list[memoryview]:
-    """Whole batches end to end, in pieces of at most so many records, or of one batch."""
-    pieces = []
-    start = position = rows = 0
-    while position < len(payload):
-        header = read_header(payload, position)
-        rows += header.record_count
-        if rows > rows_max and position > start:
-            pieces.append(payload[start:position])
-            start, rows = position, header.record_count
-        position += header.length
-    pieces.append(payload[start:])
-    return pieces

@@ -138,6 +138,12 @@ TOPIC_PATTERN_BYTES_MAX: Final = 64 * KIB
 # Letters of names times parts of a pattern, for one look at the topics: about half a second.
 TOPIC_PATTERN_WORK_MAX: Final = 500_000_000
 
+# --- replication -------------------------------------------------------------------------------
+
+# Requests to one follower that it has not answered: they hide a round trip's time, and bound what
+# a follower that stalls makes its leader hold.
+APPEND_REQUESTS_ON_THE_WAY_MAX: Final = 16
+
 # --- staged writes -----------------------------------------------------------------------------
 
 # A write is a query's name and id, an attempt a UUID with room; they are in every staged batch.

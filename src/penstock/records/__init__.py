@@ -47,6 +47,7 @@ decode_batch = _codec.decode_batch
 decode_messages = _codec.decode_messages
 
 decode_columns = _column_decoder.decode_columns
+decode_pieces = _column_decoder.decode_pieces
 
 encode_columns = _column_encoder.encode_columns
 hash_partitions = _column_encoder.hash_partitions
@@ -69,6 +70,7 @@ __all__ = [
     "decode_batch",
     "decode_columns",
     "decode_messages",
+    "decode_pieces",
     "encode_columns",
     "hash_partitions",
     "murmur2",

@@ -13,6 +13,7 @@ bounded by the bytes of the batches, not by what they say of themselves.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import cython
@@ -200,6 +201,46 @@ def decode_columns(
     the broker stamped the batch; its own is then `max_timestamp_ms` of the batch's header.
     """
     opened = list(cursors(payload, start_offset, end_offset))
+    return _columns(opened, start_offset, include_headers, end_offset, producer_times)
+
+
+def decode_pieces(
+    payload: Buffer,
+    start_offset: int,
+    include_headers: bool = False,
+    end_offset: int | None = None,
+    *,
+    producer_times: bool = False,
+    rows_max: int,
+    bytes_max: int,
+) -> Iterator[Columns]:
+    """The same in pieces of whole batches: each of at most so many rows, and bytes of records when
+    decompressed, or of one batch. What is held is one piece and the batch that follows it."""
+    opened: list[Cursor] = []
+    cursor: Cursor
+    rows = size = 0
+    for cursor in cursors(payload, start_offset, end_offset, keeps_all=False):
+        if opened and (rows + cursor.records_left > rows_max or size + cursor.end > bytes_max):
+            piece = _columns(opened, start_offset, include_headers, end_offset, producer_times)
+            opened = []
+            rows = size = 0
+            yield piece
+        opened.append(cursor)
+        rows += cursor.records_left
+        size += cursor.end
+    if opened:
+        yield _columns(opened, start_offset, include_headers, end_offset, producer_times)
+
+
+@cython.cfunc
+def _columns(
+    opened: list[Cursor],
+    start_offset: int,
+    include_headers: bool,
+    end_offset: int | None,
+    producer_times: bool,
+) -> Columns:
+    """The rows of batches before whose first records the cursors are."""
     cursor: Cursor
     bytes_max = rows_max = 0
     for cursor in opened:

@@ -204,13 +204,15 @@ class Cursor:
         )
 
 
-def cursors(payload: Buffer, start_offset: int, end_offset: int | None = None) -> Iterator[Cursor]:
+def cursors(
+    payload: Buffer, start_offset: int, end_offset: int | None = None, *, keeps_all: bool = True
+) -> Iterator[Cursor]:
     """A cursor for each data batch with offsets from the start to before the end, out of whole
-    batches end to end: checked and decompressed."""
+    batches end to end: checked and decompressed. keeps_all: none is let go before the last."""
     cursor: Cursor
     view = memoryview(payload).cast("B")
     position = 0
-    room = DECOMPRESSED_BYTES_MAX  # for the whole payload: many small bombs are one large one
+    room = DECOMPRESSED_BYTES_MAX
     while position < len(view):
         header = check_batch(view, position)
         batch = view[position : position + header.length]
@@ -220,8 +222,8 @@ def cursors(payload: Buffer, start_offset: int, end_offset: int | None = None) -
         if end_offset is not None and header.base_offset >= end_offset:
             continue
         cursor = open_batch(header, batch, room)
-        if header.codec:
-            room -= cursor.end
+        if header.codec and keeps_all:
+            room -= cursor.end  # many small bombs are one large one
         yield cursor
 
 

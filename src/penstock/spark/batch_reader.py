@@ -15,9 +15,10 @@ from pyspark.sql.types import StructType
 
 from penstock.model.errors import UnknownTopic
 from penstock.model.ids import TopicPartition
-from penstock.spark.drift import find_loss
+from penstock.spark.drift import split_lost
 from penstock.spark.extent import Extent
 from penstock.spark.logs import Logs, open_logs, raise_missing, select_extents
+from penstock.spark.loss import Loss
 from penstock.spark.loss_policy import OTHER_START, settle
 from penstock.spark.options import SourceOptions
 from penstock.spark.positions import AtEdge, resolve_end, resolve_start
@@ -101,12 +102,12 @@ def _without_lost(
     options: SourceOptions,
 ) -> list[OffsetRange]:
     """The ranges without the offsets that are gone, if it may go on without them."""
-    losses = []
-    there = []
+    losses: list[Loss] = []
+    there: list[OffsetRange] = []
     for each in ranges:
         extent = extents[each.partition]
-        if loss := find_loss(each.partition, each.start, extent.topic_id, extent):
-            losses.append(loss)
-        there.append(each._replace(start=max(each.start, extent.start_offset)))
+        rest, gone = split_lost(each, extent.topic_id, extent)
+        there.append(rest)
+        losses += gone
     settle(losses, logs, fail=options.fail_on_data_loss, otherwise=OTHER_START)
     return [each for each in there if each.size > 0]

@@ -14,6 +14,8 @@ class Extent(NamedTuple):
     """The offset after the last that may be read."""
     topic_id: str | None
     """Which topic of this name it is; None where that is not known."""
+    may_be_cut: bool = False
+    """Whether a crash of the broker's machine may take the end away again, of what was readable."""
 
     @property
     def size(self) -> int:

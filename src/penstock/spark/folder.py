@@ -20,6 +20,7 @@ from penstock.model.ids import TopicPartition, check_topic_name, is_internal
 from penstock.model.limits import PARTITIONS_PER_TOPIC_MAX
 from penstock.model.removal import DeletedPartition, DeletedTopic, Removal
 from penstock.records import Columns
+from penstock.records.header import BatchHeader
 from penstock.spark.extent import Extent
 from penstock.spark.folder_log import OnDamage, PartitionLog
 from penstock.spark.folder_pieces import ReadOnlyDirectory
@@ -86,10 +87,14 @@ class Folder:
             start, end, include_headers=include_headers, producer_times=producer_times
         )
 
+    def headers(self, topic: str, partition: int, start: int, end: int) -> Iterator[BatchHeader]:
+        """Of the batches with start <= offset < end, also of control batches, which have no row."""
+        return self._log(TopicPartition(topic, partition)).headers(start, end)
+
     def find_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """The offset of the first message at or after the time; the end if there is none."""
         name = TopicPartition(topic, partition)
-        start, end, _ = self._extent(name)
+        start, end = self._extent(name)[:2]
         return start if start == end else self._log(name).find_timestamp(timestamp_ms, start, end)
 
     def removals(self, partition: TopicPartition) -> Sequence[Removal]:

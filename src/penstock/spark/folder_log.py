@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, Literal
 
+from penstock.client.range_reader import PIECE_BYTES_MAX, PIECE_ROWS_MAX
 from penstock.model.errors import BatchError, CorruptLog, InvalidBatch, OffsetOutOfRange
-from penstock.records import Columns, decode_columns
-from penstock.records.header import HEADER_BYTES, read_header
+from penstock.records import Columns, decode_pieces
+from penstock.records.header import HEADER_BYTES, BatchHeader, read_header
 from penstock.records.view import batches
 from penstock.spark.folder_pieces import Piece, Pieces, ReadOnlyDirectory
 from penstock.storage.compacted import is_compacted
@@ -70,6 +71,17 @@ class PartitionLog:
                 for columns in self._decoded(file, piece, end, include_headers, producer_times):
                     if columns.record_count:
                         yield columns
+        except OSError as error:
+            raise typed(error, f"reading {self._directory.path}") from error
+
+    def headers(self, start: int, end: int) -> Iterator[BatchHeader]:
+        """What the batches with these offsets say of themselves, control batches too; those that
+        are damaged are passed over, if that was asked for."""
+        try:
+            for _, piece in self._pieces(start, end):
+                for batch in batches(piece.payload):
+                    if batch.header.last_offset >= start:
+                        yield batch.header
         except OSError as error:
             raise typed(error, f"reading {self._directory.path}") from error
 
@@ -272,29 +284,37 @@ class PartitionLog:
         include_headers: bool = False,
         producer_times: bool = False,
     ) -> Iterator[Columns]:
-        def decode(payload: memoryview) -> Columns:
-            return decode_columns(
-                payload, piece.from_offset, include_headers, end, producer_times=producer_times
+        def decode(payload: memoryview) -> Iterator[Columns]:
+            return decode_pieces(
+                payload,
+                piece.from_offset,
+                include_headers,
+                end,
+                producer_times=producer_times,
+                rows_max=PIECE_ROWS_MAX,
+                bytes_max=PIECE_BYTES_MAX,
             )
 
+        next_offset = 0
         try:
-            columns = decode(piece.payload)
+            for columns in decode(piece.payload):
+                yield columns
+                if columns.batches:
+                    next_offset = columns.batches[-1].header.next_offset
         except BatchError:
             # Its checksum is right and its records are not: a producer has sent it like that.
             position = piece.position
             for batch in batches(piece.payload):
                 header = batch.header
-                try:
-                    columns = decode(batch.view)
-                except BatchError as error:
-                    damage = Damage(position, header.base_offset, str(error), whole=True)
-                    self._check_skipping(file.path, damage)
-                    self._report(file.path, damage, position + header.length, header.next_offset)
-                else:
-                    yield columns
+                if header.base_offset >= next_offset:
+                    try:
+                        yield from decode(batch.view)
+                    except BatchError as error:
+                        damage = Damage(position, header.base_offset, str(error), whole=True)
+                        self._check_skipping(file.path, damage)
+                        end_position = position + header.length
+                        self._report(file.path, damage, end_position, header.next_offset)
                 position += header.length
-        else:
-            yield columns
 
     # --- what is wrong -------------------------------------------------------------------------
 

@@ -21,8 +21,6 @@ from penstock.storage.scan import Damage, find_batch, is_tear
 
 # Read at once: some 40,000 rows of 100 bytes. Larger ones gain nothing and fall out of the caches.
 _WINDOW_BYTES: Final = 4 * MIB
-# Arrow batches of 10,000 to 50,000 rows are what Spark takes fastest.
-_PIECE_ROWS_MAX: Final = 50_000
 
 
 class Piece(NamedTuple):
@@ -115,22 +113,18 @@ class Pieces:
     def _take(self, window: memoryview) -> Iterator[Piece]:
         """The window's whole batches; what is cut off by its end is for the next window."""
         origin = self.position
-        begin = at = rows = 0
+        at = 0
         newest_ms = -1
         while at < len(window) and not self._is_done():
             header = self._check(window, at)
             if header is None:
                 break
             at += header.length
-            rows += header.record_count
             newest_ms = max(newest_ms, header.max_timestamp_ms)
             self.position = origin + at
             self.next_offset = header.next_offset
-            if rows >= _PIECE_ROWS_MAX:
-                yield Piece(window[begin:at], origin + begin, self.next_offset, newest_ms)
-                begin, rows, newest_ms = at, 0, -1
-        if at > begin:
-            yield Piece(window[begin:at], origin + begin, self.next_offset, newest_ms)
+        if at > 0:
+            yield Piece(window[:at], origin, self.next_offset, newest_ms)
 
     def _check(self, window: memoryview, at: int) -> BatchHeader | None:
         """The header of the batch there; None if it is not one, or not all in the window."""

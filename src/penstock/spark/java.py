@@ -31,6 +31,8 @@ _INSTALL: Final = (
 _VECTOR: Final = "--add-modules=jdk.incubator.vector"
 _VERSION: Final = re.compile(r"^\s*java\.version = (?:1\.)?(\d+)", re.MULTILINE)
 _HOME: Final = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+# In a wrapper's folder, a link to the Java that it runs.
+_TRIMMED: Final = "penstock-trimmed-java"
 _WRAPPER: Final = """\
 #!/bin/sh
 # Runs a trimmed Java as Spark's launcher asks for it, without the module that it lacks.
@@ -68,7 +70,9 @@ def find_java() -> Java:
 def _candidates() -> Iterator[tuple[str, str]]:
     """Where a Java is said to be, by whom."""
     if home := os.environ.get("JAVA_HOME"):
-        program = os.path.join(home, "bin", "java")
+        # A session before, or the process that started this one, may have set it to a wrapper.
+        wrapped = os.path.join(home, _TRIMMED)
+        program = os.path.join(wrapped if os.path.islink(wrapped) else home, "bin", "java")
         if not os.access(program, os.X_OK):
             raise InvalidConfig(f"JAVA_HOME is {home}, and there is no bin/java in it: correct it.")
         yield "JAVA_HOME", program
@@ -114,6 +118,7 @@ def _wrapped_home(home: str) -> str:
     """A folder that looks like a Java to Spark's launcher; it goes when the process ends."""
     folder = tempfile.mkdtemp(prefix="penstock-java-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.symlink(home, os.path.join(folder, _TRIMMED))
     os.mkdir(os.path.join(folder, "bin"))
     wrapper = os.path.join(folder, "bin", "java")
     java = shlex.quote(os.path.join(home, "bin", "java"))

@@ -58,13 +58,14 @@ class BrokerLogs:
     def partitions(self, topic: str) -> dict[int, Extent]:
         """What each partition has; UnknownTopic if there is no such topic."""
         described = self._admin.describe_topic(topic)
+        may_be_cut = described.config.get("durability") == "os"
         extents: dict[int, Extent] = {}
         for entry in described.partitions:
             if entry.is_offline:
                 assert entry.error is not None
                 raise entry.error
             extents[entry.partition] = Extent(
-                entry.log_start_offset, entry.high_watermark, described.topic_id
+                entry.log_start_offset, entry.high_watermark, described.topic_id, may_be_cut
             )
         return extents
 
@@ -136,6 +137,15 @@ def select_extents(logs: Logs, selection: Selection) -> tuple[Extents, list[str]
                 f"such partition: leave it out."
             )
     return extents, missing
+
+
+def find_cuts(logs: Logs, extents: Extents) -> dict[TopicPartition, list[Removal]]:
+    """What crashes took from the ends of partitions, of those where they may."""
+    return {
+        partition: [each for each in logs.removals(partition) if each.cause == "truncated"]
+        for partition, extent in extents.items()
+        if extent.may_be_cut
+    }
 
 
 def is_selected(selection: Selection, partition: TopicPartition) -> bool:

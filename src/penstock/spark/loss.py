@@ -31,13 +31,17 @@ class Loss:
 
     kind: LossKind
     """removed: from the log's start. deleted: with the topic. made anew: the same, and there is
-    another topic of this name now. cut: from the log's end, below what was read already."""
+    another topic of this name now. cut: from the log's end, by a crash."""
     partition: TopicPartition
     first: int
     end: int | None
     """The offset after the last that is gone; None: as far as the topic went when it ended."""
     topic_id: str | None = None
     """Which topic of this name it was."""
+    resumed_at: int | None = None
+    """Where reading goes on without them, if that is one place."""
+    was_read: bool = False
+    """They are not missing: but other messages have their offsets now, or will have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def explain(loss: Loss, facts: Facts) -> ExplainedLoss:
     if loss.kind in ("removed", "cut"):
         assert loss.end is not None
         told = f"{_offsets(loss.partition, loss.first, loss.end)} are gone: " + _causes(
-            loss.first, loss.end, facts.removals(loss.partition)
+            loss.first, loss.end, _removals(loss, facts)
         )
         return ExplainedLoss(loss=loss, count=loss.end - loss.first, sentence=f"{told}.")
     return _explain_deletion(loss, facts.deletions(loss.partition.topic))
@@ -86,15 +90,11 @@ def _explain_deletion(loss: Loss, deletions: Iterable[DeletedTopic]) -> Explaine
     topic = loss.partition.topic
     what = "deleted" if loss.kind == "deleted" else "deleted and made anew under its name"
     record = _deletion(loss, deletions)
-    if record is None:
-        return ExplainedLoss(
-            loss=loss,
-            count=None,
-            sentence=f"Topic {topic} was {what} (when is not recorded): what {_name(loss)} had "
-            f"from offset {loss.first} on is gone.",
-        )
-    ends = {entry.partition: entry.end_offset for entry in record.partitions}
-    end = ends.get(loss.partition.partition)
+    when, end = "(when is not recorded)", loss.end
+    if record is not None:
+        when = f"at {at_text(record.at_ms)}"
+        ends = {entry.partition: entry.end_offset for entry in record.partitions}
+        end = ends.get(loss.partition.partition) if end is None else end
     if end is None:
         gone = f"what {_name(loss)} had from offset {loss.first} on is gone"
     elif end > loss.first:
@@ -104,7 +104,7 @@ def _explain_deletion(loss: Loss, deletions: Iterable[DeletedTopic]) -> Explaine
     return ExplainedLoss(
         loss=loss,
         count=None if end is None else max(end - loss.first, 0),
-        sentence=f"Topic {topic} was {what} at {at_text(record.at_ms)}: {gone}.",
+        sentence=f"Topic {topic} was {what} {when}: {gone}.",
     )
 
 
@@ -115,6 +115,17 @@ def _deletion(loss: Loss, deletions: Iterable[DeletedTopic]) -> DeletedTopic | N
         if entry.name == loss.partition.topic and loss.topic_id in (None, entry.topic_id)
     ]
     return matching[-1] if matching else None
+
+
+def _removals(loss: Loss, facts: Facts) -> list[Removal]:
+    """Those that can have taken the offsets. One that was cut off went to another message, and
+    when that one is gone it is from the log's start."""
+    is_cut = loss.kind == "cut"
+    return [
+        removal
+        for removal in facts.removals(loss.partition)
+        if (removal.cause == "truncated") == is_cut
+    ]
 
 
 def _causes(first: int, end: int, removals: Sequence[Removal]) -> str:

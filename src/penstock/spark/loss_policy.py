@@ -30,7 +30,7 @@ def settle(
     # A topic that was read to its end and then deleted has lost nothing.
     missed = [each for each in explained if each.count != 0]
     if fail and missed:
-        resumed = missed[0].loss.end if len(missed) == 1 else None
+        resumed = missed[0].loss.resumed_at if len(missed) == 1 else None
         where = "with what is there" if resumed is None else f"at offset {resumed}"
         raise DataLoss(
             f"{summary(missed)} Start the query with failOnDataLoss=false to go on {where}, "
@@ -39,7 +39,6 @@ def settle(
     lost: dict[TopicPartition, int] = {}
     for each in explained:
         logger.warning("The query goes on after a loss. %s", each.sentence)
-        # What was cut off had been read.
-        if each.count and each.loss.kind != "cut":
-            lost[each.loss.partition] = each.count
+        if each.count and not each.loss.was_read:
+            lost[each.loss.partition] = lost.get(each.loss.partition, 0) + each.count
     return lost

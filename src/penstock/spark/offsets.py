@@ -18,6 +18,8 @@ from penstock.model.ids import TopicPartition
 VERSION: Final = 1
 # Not a topic's name: these have letters, digits and ._- only.
 ABOUT: Final = "$penstock"
+# A query's place before its first batch: where that begins is for the first batch to say.
+BEGINNING: Final[dict[str, Any]] = {ABOUT: {"version": VERSION, "place": "beginning"}}
 
 ByPartition = Mapping[TopicPartition, int]
 
@@ -36,6 +38,9 @@ class StreamOffset:
     """Where the batch that ends here began, in partitions where that is not where the batch before
     it ended: those that are new, and those that lost offsets. With it a batch that is run again
     after a restart is the same batch, whatever has happened to the topics meanwhile."""
+    cuts_ms: ByPartition = field(default_factory=dict)
+    """When a crash last cut off the end of each partition where one may, as far as the query knows;
+    0: never. Without it a log that has grown beyond the query's place again would seem whole."""
 
     @property
     def lost_total(self) -> int:
@@ -48,25 +53,28 @@ class StreamOffset:
             about["lost"] = _nested(self.lost)
         if self.begins:
             about["begins"] = _nested(self.begins)
+        if self.cuts_ms:
+            about["cuts"] = _nested(self.cuts_ms)
         return {**_nested(self.positions), ABOUT: about}
 
     @classmethod
     def from_json(cls, parsed: Mapping[str, Any]) -> Self:
         """Read what `to_json` made, of this version or an earlier one."""
-        about = parsed.get(ABOUT, {})
-        version = about.get("version", VERSION)
-        if version > VERSION:
-            raise InvalidConfig(
-                f"The checkpoint was written by a newer penstock (its offsets have version "
-                f"{version}, this one reads {VERSION}): install that version, or begin with a new "
-                f"checkpoint."
-            )
         try:
+            about = parsed.get(ABOUT, {})
+            version = about.get("version", VERSION)
+            if version > VERSION:
+                raise InvalidConfig(
+                    f"The checkpoint was written by a newer penstock (its offsets have version "
+                    f"{version}, this one reads {VERSION}): install that version, or begin with a "
+                    f"new checkpoint."
+                )
             return cls(
                 positions=_flat({name: parsed[name] for name in parsed if name != ABOUT}),
                 topic_ids=dict(about.get("ids", {})),
                 lost=_flat(about.get("lost", {})),
                 begins=_flat(about.get("begins", {})),
+                cuts_ms=_flat(about.get("cuts", {})),
             )
         except (AttributeError, TypeError, ValueError):
             raise InvalidConfig(

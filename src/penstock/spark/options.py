@@ -13,6 +13,7 @@ from typing import Final, Literal, cast
 
 from penstock.model.errors import InvalidConfig
 from penstock.model.ids import TopicPartition, check_topic_name
+from penstock.model.quantity import parse_duration_ms
 from penstock.spark.option_values import (
     bootstrap_of,
     check_names,
@@ -72,9 +73,6 @@ TRIGGER_DELAY_MS_DEFAULT: Final = 15 * 60 * 1000
 # Spark's Kafka source lets a batch read have them, and takes no notice.
 _ONLY_FOR_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ONLY_FOR_BATCHES: Final = ("path", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-_UNITS_MS: Final = {
-    "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +260,7 @@ def _duration_ms(options: Mapping[str, str], name: str, default_ms: int) -> int:
     given = text(options, name)
     if given is None:
         return default_ms
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
-    if match is None or (match[2] or "ms") not in _UNITS_MS:
+    duration_ms = parse_duration_ms(given)
+    if duration_ms is None or duration_ms < 0:
         raise InvalidConfig(f"{name} is {given!r}: write it as 30s, 15m or 500ms.")
-    return int(match[1]) * _UNITS_MS[match[2] or "ms"]
+    return duration_ms

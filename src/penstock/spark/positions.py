@@ -125,7 +125,10 @@ def parse_by_partition(option: str, text: str) -> dict[TopicPartition, int]:
         for partition, value in by_partition.items():
             if not partition.isdecimal() or type(value) is not int:
                 raise InvalidConfig(f"{option} is {text!r}: write it as {example}.")
-            numbers[TopicPartition(check_topic_name(topic), int(partition))] = value
+            place = TopicPartition(check_topic_name(topic), int(partition))
+            if place in numbers:
+                raise InvalidConfig(f"{option} names {_name(place)} twice: say it once.")
+            numbers[place] = value
     return numbers
 
 
@@ -146,8 +149,15 @@ def parse_assignment(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def _parse_json(option: str, text: str, example: str) -> dict[str, object]:
+    def once(members: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in members]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            # JSON has the last of them count, and the others would be dropped without a word.
+            raise InvalidConfig(f"{option} names {twice[0]!r} twice: say it once.")
+        return dict(members)
+
     try:
-        parsed = json.loads(text)
+        parsed = json.loads(text, object_pairs_hook=once)
     except ValueError as error:
         raise InvalidConfig(
             f"{option} is {text!r}, which is not JSON ({error}): write it as {example}."

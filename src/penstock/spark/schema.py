@@ -63,8 +63,9 @@ def source_schema(options: SourceOptions) -> StructType:
     if parser is None:
         schema = schema.add("value", BinaryType())
         return _added(schema, own)
+    taken = {name.lower() for name in own}  # to Spark, names that differ in case are the same
     for field in parser.schema.fields:
-        if field.name in own:
+        if field.name.lower() in taken:
             raise InvalidConfig(
                 f"valueSchema has a column {field.name}, and so has includeBatch: give it another "
                 f"name."

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -27,18 +28,19 @@ from pyspark.sql.types import StructType
 from penstock.model.errors import PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.spark.admission import admit, available_rows
-from penstock.spark.drift import find_drift, find_loss
+from penstock.spark.drift import find_drift, last_cuts_ms, split_lost
 from penstock.spark.extent import Extent
 from penstock.spark.logs import (
     BrokerLogs,
     Extents,
+    find_cuts,
     is_selected,
     raise_missing,
     select_extents,
 )
 from penstock.spark.loss import Loss
 from penstock.spark.loss_policy import OTHER_CHECKPOINT, settle
-from penstock.spark.offsets import StreamOffset, add_counts
+from penstock.spark.offsets import BEGINNING, StreamOffset, add_counts
 from penstock.spark.options import SourceOptions
 from penstock.spark.positions import AtEdge, resolve_start
 from penstock.spark.ranges import OffsetRange, split_ranges
@@ -61,21 +63,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What there was when a query with Trigger.AvailableNow began: it goes no further.
         self._target: Extents | None = None
         self._latest: Extents = {}
-        self._lost_in_plans: dict[TopicPartition, int] = {}
+        # Found when the last batch was planned: not in its end, which was written before that.
+        self._lost_in_plan: dict[TopicPartition, int] = {}
         self._reported: Mapping[TopicPartition, int] = {}
-        self._last_batch_s = monotonic()
+        self._last_batch_s: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
-        extents, missing = select_extents(self._logs, self._options.selection)
-        raise_missing(self._options.selection, missing)
-        positions = resolve_start(
-            self._options.start or AtEdge(edge="latest"), extents, self._find_time
-        )
-        # No batch ends where another did not begin: the first one will say where that was, as
-        # Spark asks again for this after a restart, and "latest" is elsewhere then.
-        initial = StreamOffset(positions=positions, topic_ids=_ids(extents), begins=positions)
-        return initial.to_json()
+        """Where a new query begins: as the options say, which the first `latestOffset` looks up.
+
+        Spark asks for this again after a restart before its first batch is done. That batch says
+        itself where it began, and must not fail because topics have changed since.
+        """
+        return BEGINNING
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target, _ = select_extents(self._logs, self._options.selection)
@@ -89,17 +88,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes; the start, as it is, if there is nothing to read."""
-        place = StreamOffset.from_json(start)
+        logs, selection = self._logs, self._options.selection
+        extents, missing = select_extents(logs, selection)
+        cuts = find_cuts(logs, extents)
+        if start == BEGINNING:
+            raise_missing(selection, missing)
+            place = replace(self._first_place(extents), cuts_ms=last_cuts_ms(cuts))
+            start = place.to_json()
+        else:
+            place = StreamOffset.from_json(start)
         self._report(place)
-        extents, missing = select_extents(self._logs, self._options.selection)
         self._latest = extents
         extents = self._within_target(extents, place)
         drift = find_drift(
-            place, extents, lambda partition: is_selected(self._options.selection, partition)
+            place, extents, cuts, lambda partition: is_selected(selection, partition)
         )
         lost = self._settle(drift.losses)
         if self._options.fail_on_data_loss:
-            raise_missing(self._options.selection, missing)
+            raise_missing(selection, missing)
         ends = {
             partition: max(begin, self._end_within_target(partition, extents[partition]))
             for partition, begin in drift.begins.items()
@@ -113,8 +119,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = StreamOffset(
             positions=admit(drift.begins, ends, rows_max),
             topic_ids=_ids(extents),
-            lost=add_counts(add_counts(place.lost, lost), self._lost_in_plans),
+            lost=add_counts(add_counts(place.lost, lost), self._lost_in_plan),
             begins=drift.begins if is_first else drift.moved,
+            cuts_ms=last_cuts_ms(cuts),
         )
         if (end.positions, end.topic_ids, end.lost) == (
             place.positions,
@@ -122,8 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             place.lost,
         ):
             return start
-        self._lost_in_plans = {}
-        self._last_batch_s = monotonic()
+        self._lost_in_plan = {}
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -158,6 +164,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Made where it is used: this object is pickled to the tasks, too.
         return BrokerLogs(self._bootstrap)
 
+    def _first_place(self, extents: Extents) -> StreamOffset:
+        """Where the options say that a new query begins."""
+        start = self._options.start or AtEdge(edge="latest")
+        positions = resolve_start(start, extents, self._find_time)
+        # No batch ends where another did not begin: so the first one says where that was.
+        return StreamOffset(positions=positions, topic_ids=_ids(extents), begins=positions)
+
     def _find_time(self, partition: TopicPartition, time_ms: int) -> int:
         return self._logs.find_timestamp(*partition, time_ms)
 
@@ -185,11 +198,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return target is not None and target.topic_id == extent.topic_id
 
     def _waits_for_more(self, rows: int) -> bool:
-        """Whether there is less than a batch should have, and it may still wait for more."""
+        """Whether there is less than a batch should have, and it may still wait for more. As in
+        Spark's Kafka source, the first batch after a start does not wait."""
         least = self._options.trigger_rows_min
-        if least is None or rows >= least or self._target is not None:
+        if least is None or self._target is not None:
             return False
-        return (monotonic() - self._last_batch_s) * 1000 < self._options.trigger_delay_ms_max
+        now_s, last_s = monotonic(), self._last_batch_s
+        if rows < least and last_s is not None:
+            waited_ms = (now_s - last_s) * 1000
+            if waited_ms < self._options.trigger_delay_ms_max:
+                return True
+        self._last_batch_s = now_s
+        return False
 
     def _without_lost(self, ranges: list[OffsetRange], after: StreamOffset) -> list[OffsetRange]:
         """The ranges as far as they are still there, if it may go on without the rest."""
@@ -200,29 +220,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic, number = each.partition
             if topic not in extents:
                 extents[topic] = self._partitions(topic)
-            extent = extents[topic].get(number)
-            topic_id = after.topic_ids.get(topic)
-            if extent is None:
-                loss: Loss | None = Loss(
-                    kind="deleted",
-                    partition=each.partition,
-                    first=each.start,
-                    end=None,
-                    topic_id=topic_id,
-                )
-            else:
-                loss = find_loss(each.partition, each.start, topic_id, extent) or find_loss(
-                    each.partition, each.end, topic_id, extent
-                )
-            if loss is None:
-                there.append(each)
-                continue
-            losses.append(loss)
-            if extent is not None and loss.kind in ("removed", "cut"):
-                start = max(each.start, extent.start_offset)
-                there.append(each._replace(start=start, end=min(each.end, extent.end_offset)))
-        # Not in the end of this batch, which is written already: in that of the next.
-        self._lost_in_plans = add_counts(self._lost_in_plans, self._settle(losses))
+            rest, gone = split_lost(each, after.topic_ids.get(topic), extents[topic].get(number))
+            there.append(rest)
+            losses += gone
+        self._lost_in_plan = self._settle(losses)
         return there
 
     def _partitions(self, topic: str) -> Mapping[int, Extent]:

@@ -16,11 +16,12 @@ from pyspark.sql.types import StructType
 
 from penstock.model.errors import OffsetOutOfRange, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
-from penstock.spark.drift import find_loss
+from penstock.spark.drift import split_lost
+from penstock.spark.errors import DataLoss
 from penstock.spark.extent import Extent
 from penstock.spark.logs import Logs, open_logs
-from penstock.spark.loss import Loss
 from penstock.spark.loss_policy import settle
+from penstock.spark.memory import keep_freed_memory
 from penstock.spark.options import SourceOptions
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.schema import make_parser
@@ -52,71 +53,66 @@ class TaskReader:
         # start.
         from penstock.spark.arrow_columns import ArrowRows
 
-        partition, position, end = planned.offsets
+        keep_freed_memory()
         logs = open_logs(self._options)
-        rows = ArrowRows(self._schema, partition, make_parser(self._options))
-        fails = self._options.fail_on_data_loss
-        while position < end:
+        rows = ArrowRows(self._schema, planned.offsets.partition, make_parser(self._options))
+        left = planned.offsets
+        has_rows = False
+        while left.size > 0:
             try:
-                if not fails and self._is_another_topic(logs, planned):
-                    raise UnknownTopic
+                # Where a loss fails the job, at the end is enough: a task that fails has no rows.
+                if not self._options.fail_on_data_loss:
+                    self._check_topic(logs, planned)
                 for columns in logs.read_range(
-                    *partition,
-                    position,
-                    end,
+                    *left.partition,
+                    left.start,
+                    left.end,
                     include_headers=self._options.include_headers,
                     producer_times=rows.needs_producer_times,
                 ):
                     yield from rows.record_batches(columns)
-                    position = columns.offsets[-1] + 1
-                # Where it fails the job, at the end is surest: a task that fails has no rows.
-                if fails and self._is_another_topic(logs, planned):
-                    position = planned.offsets.start
-                    raise UnknownTopic
+                    has_rows = True
+                    left = left._replace(start=columns.offsets[-1] + 1)
+                self._check_topic(logs, planned)
                 return
             except (OffsetOutOfRange, UnknownTopic) as error:
-                position, end = self._after_loss(logs, planned, position, error)
+                left = self._after_loss(logs, planned, left, error, has_rows=has_rows)
 
-    def _is_another_topic(self, logs: Logs, planned: RangePartition) -> bool:
-        """Whether the topic was made anew: then what is read is not what was planned."""
-        if self._options.path is not None:
-            return False  # in a folder that is at rest nobody makes a topic anew
+    def _check_topic(self, logs: Logs, planned: RangePartition) -> None:
+        """Raise UnknownTopic if the topic was made anew: then what is read is not what was
+        planned."""
+        if self._options.path is not None or planned.topic_id is None:
+            return  # in a folder that is at rest nobody makes a topic anew
         extent = _extent(logs, planned.offsets.partition)
-        if extent is None or planned.topic_id is None:
-            return False
-        return extent.topic_id != planned.topic_id
+        if extent is not None and extent.topic_id != planned.topic_id:
+            raise UnknownTopic
 
     def _after_loss(
-        self, logs: Logs, planned: RangePartition, position: int, error: PenstockError
-    ) -> tuple[int, int]:
+        self,
+        logs: Logs,
+        planned: RangePartition,
+        left: OffsetRange,
+        error: PenstockError,
+        *,
+        has_rows: bool,
+    ) -> OffsetRange:
         """What is left to read after some of it turned out to be gone."""
-        end = planned.offsets.end
-        loss = _find_loss(logs, planned, position)
-        if loss is None:
+        fails = self._options.fail_on_data_loss
+        extent = _extent(logs, left.partition)
+        there, losses = split_lost(left, planned.topic_id, extent)
+        if not losses:
             raise error
-        settle([loss], logs, fail=self._options.fail_on_data_loss, otherwise=self._otherwise)
-        if loss.kind == "removed":
-            assert loss.end is not None
-            return loss.end, end
-        if loss.kind == "cut":
-            return position, loss.first
-        return end, end
-
-
-def _find_loss(logs: Logs, planned: RangePartition, position: int) -> Loss | None:
-    partition, _, end = planned.offsets
-    extent = _extent(logs, partition)
-    if extent is None:
-        return Loss(
-            kind="deleted",
-            partition=partition,
-            first=position,
-            end=None,
-            topic_id=planned.topic_id,
-        )
-    return find_loss(partition, position, planned.topic_id, extent) or find_loss(
-        partition, end, planned.topic_id, extent
-    )
+        if has_rows and losses[0].kind == "made anew":
+            # Nobody knows by now of which of the two topics the rows are that Spark has.
+            if not fails:
+                topic = left.partition.topic
+                raise DataLoss(
+                    f"Topic {topic} was deleted and made anew while it was read: run the job "
+                    f"again, which then goes on with what is there."
+                )
+            _, losses = split_lost(planned.offsets, planned.topic_id, extent)
+        settle(losses, logs, fail=fails, otherwise=self._otherwise)
+        return there
 
 
 def _extent(logs: Logs, partition: TopicPartition) -> Extent | None:

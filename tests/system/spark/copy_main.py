@@ -26,9 +26,7 @@ from penstock.spark.data_source import PenstockDataSource, register
 from penstock.spark.sessions import session
 from penstock.spark.sink.stream import StreamWriter
 from penstock.spark.stream_reader import StreamReader
-
-# A JVM that is soon killed should not compile as if it lived for days: half the CPU time.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from tests.spark_archive import SHORT_LIVED
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,6 @@ def main(arguments: dict[str, Any]) -> None:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.local.dir": f"{folder}/local",
-            "spark.driver.extraJavaOptions": SHORT_LIVED,
             "spark.executor.extraJavaOptions": SHORT_LIVED,
         },
     )

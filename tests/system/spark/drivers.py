@@ -45,10 +45,13 @@ class Driver:
             "deaths": deaths or {},
             "rows_per_trigger": rows_per_trigger,
         }
+        environment = dict(os.environ)
+        if master.startswith("local-cluster"):
+            environment["SPARK_HOME"] = str(spark_home(folder / "spark"))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.system.spark.copy_main", json.dumps(arguments)],
             cwd=ROOT,
-            env={**os.environ, "SPARK_HOME": str(spark_home(folder / "spark"))},
+            env=environment,
             stdout=subprocess.DEVNULL,
             stderr=self._stderr,
             start_new_session=True,

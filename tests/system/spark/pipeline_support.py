@@ -7,8 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -16,11 +19,55 @@ import pyarrow.dataset as ds
 
 import penstock
 from penstock import Message
+from tests.system.spark.command_main import END
 from tests.system.spark.drivers import session_members
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 PATIENCE_S = 300
 NAMES_OF_OURS = ("PENSTOCK_", "SPARK_", "PYSPARK_")
+JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+class Commands:
+    """The process in which commands run that need none of their own."""
+
+    def __init__(self) -> None:
+        with tempfile.NamedTemporaryFile("w") as errors:
+            self._errors = Path(errors.name).open()  # noqa: SIM115 - as long as the process
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.system.spark.command_main"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def run(
+        self, words: Sequence[str], environment: Mapping[str, str], *, is_interrupted: bool = False
+    ) -> tuple[int, str, str]:
+        """Its exit code, and what it wrote to its outputs. Interrupted: by Ctrl-C, when it has
+        written something."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = json.dumps({"words": words, "environment": environment})
+        self._process.stdin.write(f"{request}\n")
+        self._process.stdin.flush()
+        impatient = threading.Timer(PATIENCE_S, self._process.kill)
+        impatient.start()
+        output = ""
+        while not (line := self._process.stdout.readline()).startswith(END):
+            assert line, self._errors.read()
+            if is_interrupted and not output:
+                self._process.send_signal(signal.SIGINT)
+            output += line
+        impatient.cancel()
+        return int(line.removeprefix(END)), output, self._errors.read()
+
+
+@cache
+def commands() -> Commands:
+    """Started by the first test that asks; it ends with this process, when its input does."""
+    return Commands()
 
 
 class Pipelines:
@@ -32,7 +79,7 @@ class Pipelines:
             **{
                 name: value
                 for name, value in os.environ.items()
-                if not name.startswith(NAMES_OF_OURS)
+                if not name.startswith(NAMES_OF_OURS) or name == JAVA_OPTIONS
             },
             "PENSTOCK_BOOTSTRAP": address,
             "PENSTOCK_SPARK_MASTER": "local[2]",
@@ -40,6 +87,20 @@ class Pipelines:
 
     def run(self, *words: str, code: int = 0, **environment: str) -> tuple[str, str]:
         """What it wrote to its outputs; it must end with this exit code and no traceback."""
+        whole = {**self.environment, **environment}
+        ended, output, error = commands().run(["pipeline", *words], whole)
+        assert ended == code, (words, ended, output, error)
+        _check_words(error)
+        return output, error
+
+    def interrupt(self, *words: str) -> None:
+        """Run it until it has written something, and end it by Ctrl-C, with which it succeeds."""
+        ran = commands().run(["pipeline", *words], self.environment, is_interrupted=True)
+        assert ran[0] == 0, ran
+        _check_words(ran[2])
+
+    def run_alone(self, *words: str, **environment: str) -> tuple[str, str]:
+        """The same, as a process of its own, which must succeed."""
         run = subprocess.run(
             [PENSTOCK, "pipeline", *words],
             capture_output=True,
@@ -48,10 +109,8 @@ class Pipelines:
             env={**self.environment, **environment},
             check=False,
         )
-        assert run.returncode == code, (words, run.returncode, run.stdout, run.stderr)
-        assert "Traceback" not in run.stderr, run.stderr
-        assert "\tat org.apache" not in run.stderr, run.stderr
-        assert "WARN" not in run.stderr, run.stderr
+        assert run.returncode == 0, (words, run.returncode, run.stdout, run.stderr)
+        _check_words(run.stderr)
         return run.stdout, run.stderr
 
     def refusal(self, *words: str, **environment: str) -> str:
@@ -90,6 +149,12 @@ class Pipelines:
                 while len(found) < sum(ends.values()):
                     found += consumer.fetch(timeout_s=10)
         return sorted(found, key=lambda message: (message.partition, message.offset))
+
+
+def _check_words(error: str) -> None:
+    assert "Traceback" not in error, error
+    assert "\tat org.apache" not in error, error
+    assert "WARN" not in error, error
 
 
 def next_json(stream: IO[str] | None) -> dict[str, object]:

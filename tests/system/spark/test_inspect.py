@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import penstock.testing
+from penstock.cli.main import app
 from penstock.client.blocking import BlockingClient, connect_blocking
 from penstock.model.errors import UnknownTopic
 from penstock.records import Codec
 from penstock.spark.inspection import Inspection, InspectOptions, Kind, Severity, inspect
 from penstock.spark.inspection.analysis import ask_spark
+from penstock.spark.inspection.dead_letters import causes
+from penstock.spark.inspection.tables import TopicRow
 from penstock.spark.inspection.thresholds import DEFAULTS
+from penstock.spark.pipeline.run import StartedSpark
 from tests import inspection_topics as topics
 from tests.inspection_topics import START_MS, Batch, Record, Shape, Topic
+from tests.spark_support import shared_session
 
 NOW_MS = int(time.time() * 1000)
 SOURCE_SCHEMA = (
@@ -171,6 +180,38 @@ def test_only_messages_since_a_moment(spark: SparkSession, tmp_path: Path) -> No
         assert (row.first_offset, row.last_offset, row.messages) == (15, 19, 5)
 
 
+def test_many_causes_of_one_topic_do_not_hide_those_of_another(spark: SparkSession) -> None:
+    headers = [
+        *((topic, cause) for topic in ("a.dead", "b.dead") for cause in ("x", "x", "x", "y", "y")),
+        *(("a.dead", f"order {number}") for number in range(5)),
+    ]
+    rows = [
+        (
+            topic,
+            0,
+            offset,
+            datetime.fromtimestamp(offset, UTC),
+            [("x-death-reason", cause.encode())],
+        )
+        for offset, (topic, cause) in enumerate(headers)
+    ]
+    schema = (
+        "topic string, partition int, offset long, timestamp timestamp, "
+        "headers array<struct<key:string,value:binary>>"
+    )
+    found = causes(spark.createDataFrame(rows, schema), causes_max=2).collect()
+    assert {(row["topic"], row["cause"]): row["messages"] for row in found} == {
+        ("a.dead", "x"): 3,
+        ("a.dead", "y"): 2,
+        ("a.dead", "other causes"): 5,
+        ("b.dead", "x"): 3,
+        ("b.dead", "y"): 2,
+    }
+    (others,) = [row for row in found if row["cause"] == "other causes"]
+    assert others["newest"]["offset"] == len(rows) - 1
+    assert others["last_ms"] == (len(rows) - 1) * 1000
+
+
 # --- from data folders -------------------------------------------------------------------------
 
 
@@ -189,72 +230,93 @@ def numbered(first: int, *, at_ms: int, count: int = 4) -> Batch:
     return Batch(partition=0, records=records, producer=(5, 0, first), appended_ms=at_ms)
 
 
-def test_edges_that_are_no_faults(spark: SparkSession, tmp_path: Path) -> None:
-    """R-SPK-3: sequences that start again at 0, compacted logs; a wrong clock is
-    one finding and spoils nothing else."""
-    circle = 2**31
-    wrapping = [
-        numbered(first % circle, at_ms=START_MS) for first in range(circle - 6, circle + 6, 4)
-    ]
-    compacted = topics.clean_topic(Shape(seed=3))
-    topics.plant_hole(compacted)
-    future = topics.clean_topic(Shape(seed=4, producers=(True, True)))
-    # Once, a producer gave microseconds instead of milliseconds.
-    future.batches[5].records[-1] = Record(created_ms=START_MS * 1000, key=None, value=b"x")
-    untimed = hand_made([numbered(0, at_ms=-1), numbered(4, at_ms=-1)])
-    folder = {
-        "wrapping": hand_made(wrapping),
-        "compacted": compacted,
-        "future": future,
-        "untimed": untimed,
+class Offline(NamedTuple):
+    """Topics of a data folder, all inspected at once."""
+
+    topics: dict[str, Topic]
+    inspection: Inspection
+
+    def row(self, topic: str) -> TopicRow:
+        return next(row for row in self.inspection.tables.topics if row.topic == topic)
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Offline:
+    folder = tmp_path_factory.mktemp("data")
+    made = {
+        "wrapping": wrapping_topic([-6, -2, 2]),
+        "repeating": wrapping_topic([-8, -4, 0, -4, 4]),
+        "compacted": topics.clean_topic(Shape(seed=3)),
+        "future": topics.clean_topic(Shape(seed=4, producers=(True, True))),
+        "marked": topics.clean_topic(Shape(seed=5)),
+        "untimed": hand_made([numbered(0, at_ms=-1), numbered(4, at_ms=-1)]),
+        "stamped": topics.clean_topic(
+            Shape(seed=9, batches=80, append_time=True, codecs=(Codec.LZ4, Codec.GZIP))
+        ),
     }
-    for name, topic in folder.items():
-        topics.write_folder(topic, tmp_path, name)
-    (tmp_path / "topics" / "compacted" / "0" / "compaction.journal").write_bytes(b"")
-    inspection = inspect(spark, InspectOptions(topics=tuple(folder), path=str(tmp_path)))
-    for name in folder:
+    topics.plant_hole(made["compacted"])
+    # Once, a producer gave microseconds instead of milliseconds.
+    made["future"].batches[5].records[-1] = Record(created_ms=START_MS * 1000, key=None, value=b"x")
+    marker = Batch(partition=0, records=[Record(created_ms=0, key=b"", value=b"")], is_control=True)
+    made["marked"].batches[10:10] = [replace(marker), replace(marker)]
+    for name, topic in made.items():
+        topics.write_folder(topic, folder, name)
+    (folder / "topics" / "compacted" / "0" / "compaction.journal").write_bytes(b"")
+    options = InspectOptions(topics=tuple(made), path=str(folder))
+    return Offline(made, inspect(shared_session(), options))
+
+
+def wrapping_topic(firsts: list[int]) -> Topic:
+    """Batches of one producer with these first sequences, where 0 comes after the largest."""
+    circle = 2**31
+    return hand_made(
+        [numbered(first % circle, at_ms=START_MS + at) for at, first in enumerate(firsts)]
+    )
+
+
+def test_edges_that_are_no_faults(offline: Offline, tmp_path: Path) -> None:
+    """R-SPK-3: sequences that start again at 0, compacted logs, control records side by side; a
+    wrong clock is one finding and spoils nothing else."""
+    inspection = offline.inspection
+    for name in offline.topics.keys() - {"repeating"}:
         wrong = {(Severity.WARNING, Kind.WRONG_CLOCK)} if name == "future" else set()
         assert told(inspection, name) == wrong, name
-    rows = {row.topic: row for row in inspection.tables.topics}
-    assert rows["compacted"].is_compacted
-    assert rows["future"].delay_p99_ms < 1_000
-    assert rows["untimed"].first_ms is None
+    (control,) = [each for each in inspection.findings if each.kind is Kind.CONTROL_RECORDS]
+    assert (control.topic, control.count) == ("marked", 2)
+    marker = offline.topics["marked"].batches[10]
+    assert [place.offset for place in control.examples] == [marker.offset]
+    assert offline.row("compacted").is_compacted
+    assert offline.row("future").delay_p99_ms < 1_000
+    assert offline.row("untimed").first_ms is None
     assert inspection.is_offline
     assert inspection.tables.lag == ()
     assert inspection.write_report(str(tmp_path / "out"))
 
 
-def test_a_repeat_after_the_sequences_began_again_is_found(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    circle = 2**31
-    firsts = [circle - 8, circle - 4, 0, circle - 4, 4]
-    batches = [numbered(first, at_ms=START_MS + at) for at, first in enumerate(firsts)]
-    topics.write_folder(hand_made(batches), tmp_path, "wrapping")
-    inspection = inspect(spark, InspectOptions(topics=("wrapping",), path=str(tmp_path)))
-    (finding,) = [each for each in inspection.findings if each.severity is not Severity.NOTE]
+def test_a_repeat_after_the_sequences_began_again_is_found(offline: Offline) -> None:
+    (finding,) = [
+        each
+        for each in offline.inspection.findings
+        if each.topic == "repeating" and each.severity is not Severity.NOTE
+    ]
     assert (finding.kind, finding.count) == (Kind.DUPLICATES, 4)
     assert [(place.offset, place.text) for place in finding.examples] == [
         (12, "producer 5: repeats offset 4")
     ]
 
 
-def test_delays_are_exact_where_the_broker_stamped_the_append(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_delays_are_exact_where_the_broker_stamped_the_append(offline: Offline) -> None:
     """R-SPK-3: produce-to-append delay percentiles."""
-    topic = topics.clean_topic(
-        Shape(seed=9, batches=80, append_time=True, codecs=(Codec.LZ4, Codec.GZIP))
-    )
-    topics.write_folder(topic, tmp_path, "stamped")
-    inspection = inspect(spark, InspectOptions(topics=("stamped",), path=str(tmp_path)))
     delays = sorted(
-        batch.appended_ms - record.created_ms for batch in topic.batches for record in batch.records
+        batch.appended_ms - record.created_ms
+        for batch in offline.topics["stamped"].batches
+        for record in batch.records
     )
-    (row,) = inspection.tables.topics
-    assert row.delay_basis == "append time"
+    assert offline.row("stamped").delay_basis == "append time"
     shares = {
-        each.share: each.value for each in inspection.tables.percentiles if each.measure == "delay"
+        each.share: each.value
+        for each in offline.inspection.tables.percentiles
+        if each.topic == "stamped" and each.measure == "delay"
     }
     for share, value in shares.items():
         exact = delays[max(0, -(-round(share * 1000) * len(delays) // 1000) - 1)]
@@ -273,25 +335,32 @@ def test_the_log_is_read_once(spark: SparkSession) -> None:
 
     read = spark.sparkContext.parallelize(rows, 2).map(counted)
     messages = spark.createDataFrame(read, SOURCE_SCHEMA, verifySchema=False)
-    ask_spark(messages, None, thresholds=DEFAULTS, now_ms=NOW_MS, step=lambda _: None)
+    ask_spark(messages, None, doubtful=(), thresholds=DEFAULTS, now_ms=NOW_MS, step=lambda _: None)
     assert seen.value == len(rows)
 
 
 # --- the command -------------------------------------------------------------------------------
 
 
-def test_the_command(tmp_path: Path) -> None:
-    """R-SPK-3: JSON for scripts, the report, and an exit code that says how bad it is."""
+def test_the_command(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-SPK-3: JSON for scripts, the report, and an exit code that says how bad it is. In this
+    process's Spark: the demo runs the command in one of its own."""
+
+    @contextmanager
+    def running_spark(*_: object) -> Iterator[StartedSpark]:
+        yield StartedSpark(spark=spark, work_folder=str(tmp_path), is_sent=False)
+
+    monkeypatch.setattr("penstock.spark.pipeline.run.running_spark", running_spark)
     topic = topics.clean_topic(Shape(seed=11))
     topics.plant_hole(topic)
     topics.write_folder(topic, tmp_path / "data", "orders")
     command = [
-        *(sys.executable, "-m", "penstock.cli", "pipeline", "inspect", "orders"),
+        *("pipeline", "inspect", "orders"),
         *("--path", str(tmp_path / "data"), "--report", str(tmp_path / "out")),
-        *("--json", "--fail-on", "critical", "--master", "local[2]"),
+        *("--json", "--fail-on", "critical"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 1, done.stderr
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 1, done.output
     summary = json.loads(done.stdout)
     assert summary["findings"][0]["kind"] == "hole"
     (lost,) = topic.of("hole")

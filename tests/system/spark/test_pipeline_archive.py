@@ -15,7 +15,7 @@ import penstock
 from tests.system.processes import BrokerProcess
 from tests.system.spark.pipeline_support import Pipelines, kill, next_json, parquet_rows, until
 
-RATE = 60
+RATE = 40
 DAY_MS = 24 * 60 * 60 * 1000
 COLUMNS = (
     "topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers",
@@ -74,7 +74,8 @@ def test_archive_killed_restarted_merged_and_replayed(pipelines: Pipelines, tmp_
     publish(pipelines, "payments", range(100), yesterday_ms)
     archive = ("archive", "orders", "payments", "--to", str(folder))
 
-    first = pipelines.start(*archive, "--every", "1s", "--json")
+    # A topic may be added later.
+    first = pipelines.start("archive", "orders", "--to", str(folder), "--every", "1s", "--json")
     next_json(first.stdout)
     publish(pipelines, "orders", range(2000, 3000), yesterday_ms)
     # Killed while the second batch is staged, decided, or moved: whichever it comes to.
@@ -85,7 +86,9 @@ def test_archive_killed_restarted_merged_and_replayed(pipelines: Pipelines, tmp_
 
     publish(pipelines, "orders", range(3000, 3500), yesterday_ms)
     output, _ = pipelines.run(*archive, "--once", "--json")
-    assert {json.loads(line)["query"] for line in output.splitlines()} <= {"orders", "payments"}
+    told = [json.loads(line) for line in output.splitlines()]
+    assert {each["query"] for each in told} == {"orders", "payments"}
+    assert {each["lag"] for each in told} == {0}
     expected = published(pipelines, "orders", "payments")
     assert archived(folder) == expected
     days = sorted((folder / "topic=orders").iterdir())
@@ -151,7 +154,7 @@ def _replay_some(pipelines: Pipelines, folder: Path) -> None:
         if message.partition == 0 and message.offset < 600 and message.key is not None
     ]
     first = pipelines.start(*replay)
-    until(lambda: (folder / "replay" / "next.json").exists(), first)
+    until(lambda: (folder / "replay" / "written.json").exists(), first)
     kill(first)
     before = len(pipelines.messages("slow"))
     assert 0 < before < len(rows)
@@ -177,12 +180,9 @@ def _replay_some(pipelines: Pipelines, folder: Path) -> None:
 def test_mistakes_of_the_built_in_ones_are_one_sentence(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:
-    (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "x.parquet").write_bytes(b"")
     refusals = [
         (("archive", "a b", "--to", str(tmp_path / "x")), "a b"),
         (("archive", "a", "--to", str(tmp_path / "x"), "--every", "often"), "length of time"),
-        (("archive", "a", "--to", str(tmp_path / "foreign")), "of no archive"),
         (("archive", "a", "--to", "/proc/x"), "cannot be written to"),
         (("replay", "--from", "./none", "--to", "b"), "There is no folder ./none"),
         (("replay", "--from", "b", "--to", "b"), "to itself"),

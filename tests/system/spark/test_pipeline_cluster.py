@@ -17,7 +17,7 @@ import pytest
 
 from penstock.spark.java import java_home
 from tests.system.processes import BrokerProcess
-from tests.system.spark.pipeline_support import Pipelines, parquet_rows
+from tests.system.spark.pipeline_support import JAVA_OPTIONS, Pipelines, parquet_rows
 
 ROWS = 500
 PATIENCE_S = 120
@@ -29,6 +29,7 @@ checkpoint = "checkpoint"
 [spark]
 cores.max = 2
 executor.memory = "512m"
+executor.extraJavaOptions = "${SPARK_SUBMIT_OPTS}"
 sql.shuffle.partitions = 2
 
 [sources.a]
@@ -78,6 +79,7 @@ def spark_process(folder: Path, name: str, *words: str) -> Iterator[Path]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / name),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": os.environ[JAVA_OPTIONS],
     }
     log = folder / f"{name}.log"
     with log.open("w") as file:
@@ -134,7 +136,9 @@ def test_a_pipeline_on_two_workers_whose_python_has_no_penstock(
         run = ("run", str(tmp_path / "copy.toml"), "--once", "--master", master)
         # Addresses of this machine alone: the test's workers are here.
         settings = ("--set", "spark.driver.host=127.0.0.1")
-        _, told = pipelines.run(*run, *settings, PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1")
+        _, told = pipelines.run_alone(
+            *run, *settings, PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1"
+        )
         assert "it was sent to them" in told
         expected = sorted(b"row %d" % row for row in range(ROWS))
         assert sorted(message.value or b"" for message in pipelines.messages("b")) == expected

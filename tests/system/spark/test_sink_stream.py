@@ -7,10 +7,11 @@ where a driver that died between two of its steps would have left it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -131,17 +132,33 @@ def test_at_least_once_has_to_be_asked_for(
     assert values(mq, "twice") == ["a", "a"]
 
 
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name)
+    assert before is not None
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
 def test_foreach_batch_with_a_name_and_a_version(
     spark: SparkSession, mq: BlockingClient, address: str, lines: Lines, tmp_path: Path
 ) -> None:
-    """R-SPK-2: the way of writing to several topics, or with output mode "update"."""
+    """R-SPK-2: the way of writing to several topics, or with output mode "update". A version that
+    is there is not written again, and yet its rows are asked for, all of them: the state that the
+    next batch needs is written with the last."""
     checkpoint = tmp_path / "checkpoint"
     names: set[str | None] = set()
-    lines.add("a")
 
     def write(rows: DataFrame, batch_id: int) -> None:
         query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         names.add(query)
+        nameless = rows.write.format("penstock").option("bootstrap", address)
+        with pytest.raises(PySparkException) as raised:
+            nameless.option("topic", "first").mode("append").save()
+        assert "set the options `txnAppId`" in (sentence(raised.value) or "")
         for topic in ("first", "second"):
             (
                 rows.write.format("penstock")
@@ -153,11 +170,15 @@ def test_foreach_batch_with_a_name_and_a_version(
                 .save()
             )
 
-    for _ in range(2):
-        writer = lines.stream(spark).writeStream.foreachBatch(write)
-        run(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
-        forget_last_commit(checkpoint)
-    assert values(mq, "first") == values(mq, "second") == ["a"]
+    # More than goes into a pipe, and not all at once.
+    long = sorted(f"{number:02}" * 25_000 for number in range(40))
+    lines.add(*long, long[0])
+    with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", "1"):
+        for _ in range(2):
+            writer = lines.stream(spark).dropDuplicates(["value"]).writeStream.foreachBatch(write)
+            run(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
+            forget_last_commit(checkpoint)
+    assert values(mq, "first") == values(mq, "second") == long
     [name] = names
     assert name is not None, "the query's id, which stays the same"
 

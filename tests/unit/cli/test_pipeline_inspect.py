@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.cli.pipeline_inspect import show
 from penstock.spark.inspection import Inspection, InspectOptions
-from penstock.spark.inspection.tables import Tables
+from penstock.spark.inspection.tables import LagRow, Tables
 from tests.unit.spark.inspection.report.test_page import FINDING, full_tables
 from tests.unit.spark.inspection.samples import topic_row
 
@@ -34,6 +35,41 @@ def test_findings_come_first_with_their_offsets(capsys: pytest.CaptureFixture[st
     header = next(index for index, line in enumerate(lines) if line.startswith("topic"))
     assert lines[header + 1].split()[:3] == ["orders", "2", "1000"]
     assert "No broker was asked" in shown.err
+
+
+def test_text_of_others_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "Timeout\x1b[2J\x1b]0;title\x07"
+    lag = LagRow(
+        topic="orders",
+        group=evil,
+        partition=0,
+        committed_offset=0,
+        end_offset=9,
+        lag=9,
+        lost=0,
+    )
+    place = replace(FINDING.examples[0], text=evil)
+    finding = replace(FINDING, problem=f"For: {evil}", examples=(place,))
+    tables = replace(INSPECTION.tables, lag=(lag,))
+    show(replace(INSPECTION, findings=(finding,), tables=tables))
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert shown.count(r"Timeout\x1b[2J") == 3
+
+
+def test_a_report_folder_that_cannot_be_written_to_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("penstock.spark.pipeline.run.session", fail)
+    (tmp_path / "file").write_text("")
+    words = ["pipeline", "inspect", "orders", "--report", str(tmp_path / "file" / "out")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert "cannot be written to" in str(result.exception)
 
 
 def test_a_clean_empty_topic(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from penstock.client import range_reader
 from penstock.client.client import Client, connect
-from penstock.client.range_reader import cut
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -22,7 +21,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.protocol import penstock_pb2 as pb
-from penstock.records import Columns, build_batch, control_batch
+from penstock.records import Codec, Columns, build_batch, control_batch
 from penstock.records.header import stamp_append_time
 from tests.unit.client.fake_broker import BREAK, HOLD, LOSE_ANSWER, FakeBroker, FakePartition
 from tests.unit.records.column_rows import rows_of, values_of
@@ -247,14 +246,15 @@ async def test_one_who_is_cancelled_may_go_on(
     broker.script[FETCH].append(HOLD)
     reader = mq.range_reader("orders", 0, 0, 20, include_headers=False, producer_times=False)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(reader.next_piece(), 0.001)
+        await asyncio.wait_for(reader.next_payload(), 0.001)
     await broker.until(lambda: bool(broker.held))
     broker.release()
-    piece = await reader.next_piece()
-    assert piece is not None
-    assert [*reader.decode(piece).offsets] == list(range(20))
+    payload = await reader.next_payload()
+    assert payload is not None
+    (columns,) = reader.decode(payload)
+    assert [*columns.offsets] == list(range(20))
     assert broker.count(FETCH) == 1
-    assert await reader.next_piece() is None
+    assert await reader.next_payload() is None
 
 
 async def test_the_end_of_the_client_ends_reading(
@@ -279,13 +279,17 @@ async def test_answers_of_many_rows_come_in_pieces(
     assert [piece.record_count for piece in pieces] == [25, 30, 30, 10]
 
 
-def test_pieces_are_cut_between_batches() -> None:
-    batches = [bytes(build_batch([(None, b"")] * count)) for count in (3, 3, 7, 1, 1, 1)]
-    payload = memoryview(b"".join(batches))
-    pieces = cut(payload, 6)
-    assert [bytes(piece) for piece in pieces] == [
-        batches[0] + batches[1],
-        batches[2],
-        b"".join(batches[3:]),
-    ]
-    assert cut(payload, 1000) == [payload]
+async def test_messages_that_shrink_to_little_come_in_pieces(
+    broker: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is held at once is bounded by what messages are, not by what was sent of them."""
+    broker.create("orders", 1)
+    (partition,) = broker.topics["orders"]
+    for _ in range(40):
+        batch = build_batch([(None, bytes(100_000))] * 10, codec=Codec.ZSTD)
+        partition.append(memoryview(batch))
+    monkeypatch.setattr(range_reader, "PIECE_BYTES_MAX", 3_500_000)
+    pieces = [columns async for columns in mq.read_range("orders", 0, 0, 400)]
+    assert [piece.record_count for piece in pieces] == [30] * 13 + [10]
+    assert broker.count(FETCH) == 1
+    assert [offset for piece in pieces for offset in piece.offsets] == list(range(400))

@@ -164,3 +164,42 @@ def test_more_than_int32_offsets_can_hold_is_refused(
     assert implementation.column_reading.decode_columns(batch, 0).record_count == 1
     with pytest.raises(BatchTooLarge, match="decode fewer of them at a time"):
         implementation.column_reading.decode_columns(batch * 2, 0)
+
+
+def test_pieces_of_bounded_size_cut_between_batches(implementation: Implementation) -> None:
+    decode = implementation.column_reading.decode_pieces
+    sizes = (3, 3, 7, 1, 1, 1)
+    first = [sum(sizes[:place]) for place in range(len(sizes))]
+    payload = b"".join(
+        build_batch([(None, bytes(100))] * size, base_offset=offset, codec=Codec.ZSTD)
+        for size, offset in zip(sizes, first, strict=True)
+    )
+
+    def rows(start: int, end: int | None, **bounds: int) -> list[int]:
+        given = {"rows_max": 1000, "bytes_max": 1 << 20, **bounds}
+        pieces = list(decode(payload, start, True, end, **given))
+        offsets = [offset for piece in pieces for offset in piece.offsets]
+        assert offsets == list(range(start, 16 if end is None else end))
+        return [piece.record_count for piece in pieces]
+
+    assert rows(0, None) == [16]
+    assert rows(0, None, rows_max=6) == [6, 7, 3]
+    assert rows(0, None, bytes_max=700) == [6, 7, 3]
+    assert rows(0, None, rows_max=1) == [3, 3, 7, 1, 1, 1]
+    assert rows(4, 15, rows_max=6) == [2, 7, 2]
+    assert list(decode(payload, 16, rows_max=6, bytes_max=700)) == []
+
+
+def test_pieces_together_may_be_more_than_memory_holds(
+    implementation: Implementation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit against bombs is for what is held at once."""
+    monkeypatch.setattr(implementation.cursor, "DECOMPRESSED_BYTES_MAX", 150_000)
+    batch = bytes(build_batch([(None, bytes(100_000))], codec=Codec.ZSTD))
+    with pytest.raises(InvalidBatch):
+        implementation.column_reading.decode_columns(batch * 3, 0)
+    decode = implementation.column_reading.decode_pieces
+    assert len(list(decode(batch * 3, 0, rows_max=1000, bytes_max=150_000))) == 3
+    bomb = bytes(build_batch([(None, bytes(200_000))], codec=Codec.ZSTD))
+    with pytest.raises(InvalidBatch):
+        list(decode(bomb, 0, rows_max=1000, bytes_max=150_000))

@@ -61,6 +61,8 @@ def test_offsets_that_were_asked_for_and_are_gone() -> None:
     with pytest.raises(DataLoss, match=r"Offsets 10 to 39 .* or with other startingOffsets"):
         planned(logs, startingOffsets=asked)
     assert planned(logs, startingOffsets=asked, failOnDataLoss="false") == ["orders[0] 40 to 100"]
+    with pytest.raises(DataLoss, match=r"Offsets 10 to 19 .*go on at offset 40"):
+        planned(logs, startingOffsets=asked, endingOffsets='{"orders":{"0":20}}')
     # Nobody misses what a filter excludes.
     bounds, _ = push_filters([GreaterThanOrEqual(("offset",), 50)])
     assert planned(logs, bounds, startingOffsets=asked) == ["orders[0] 50 to 100"]

@@ -107,7 +107,7 @@ def texts(column: penstock.records.BinaryColumn) -> list[bytes | None]:
 
 
 def read(folder: Folder, partition: Partition, extent: Extent) -> list[Columns]:
-    start, end, _ = extent
+    start, end = extent[:2]
     return list(folder.read_range(*partition, start, end, include_headers=True))
 
 

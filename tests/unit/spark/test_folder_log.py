@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import CorruptLog, OffsetOutOfRange, StorageFailed
-from penstock.records import BinaryColumn, decode_messages
-from penstock.records.header import check_batch, stamp, write_header
-from penstock.spark import folder_pieces
+from penstock.records import BinaryColumn, control_batch, decode_messages
+from penstock.records.header import check_batch, read_header, stamp, write_header
+from penstock.spark import folder_log, folder_pieces
 from penstock.spark.folder_log import OnDamage, PartitionLog
 from penstock.storage.log import Log
 from penstock.storage.os_files import OsDirectory
@@ -255,23 +255,45 @@ def test_larger_damage_can_be_skipped(
     assert str(last) in caplog.text
 
 
+@pytest.mark.parametrize("place", [0, 1])
 def test_records_that_make_no_sense(
-    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: int,
+    log: Log,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A producer may have sent a batch with the right checksum and nonsense in it."""
+    """A producer may have sent a batch with the right checksum and nonsense in it. What of its
+    window was handed out before it does not come again."""
+    monkeypatch.setattr(folder_log, "PIECE_ROWS_MAX", 1)
     path = sealed(tmp_path)[0]
     data = bytearray(path.read_bytes())
-    header = check_batch(memoryview(data))
-    nonsense = bytearray(data[: header.length])
+    begin = place * check_batch(memoryview(data)).length
+    header = check_batch(memoryview(data), begin)
+    nonsense = bytearray(data[begin : begin + header.length])
     nonsense[61:] = b"\xff" * (header.length - 61)
     write_header(nonsense, header)
-    stamp(memoryview(nonsense), 0, 0)
-    data[: header.length] = nonsense
+    stamp(memoryview(nonsense), header.base_offset, 0)
+    data[begin : begin + header.length] = nonsense
     path.write_bytes(data)
-    with pytest.raises(CorruptLog, match=f"{path.name} is damaged at position 0"):
+    with pytest.raises(CorruptLog, match=f"{path.name} is damaged at position {begin}"):
         rows_in(tmp_path)
-    assert rows_in(tmp_path, on_damage="skip") == rows_of_sound(log, {0, 1})
-    assert "offsets 0 to 1" in caplog.text
+    lost = {header.base_offset, header.last_offset}
+    assert rows_in(tmp_path, on_damage="skip") == rows_of_sound(log, lost)
+    assert f"offsets {header.base_offset} to {header.last_offset}" in caplog.text
+
+
+def test_what_is_handed_out_at_once_is_bounded(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By rows, and by bytes, which of compressed messages may be many."""
+    monkeypatch.setattr(folder_pieces, "_WINDOW_BYTES", 1 << 20)
+    for bound, least in (("PIECE_ROWS_MAX", 3), ("PIECE_BYTES_MAX", 400)):
+        with monkeypatch.context() as patch:
+            patch.setattr(folder_log, bound, least)
+            pieces = list(PartitionLog(str(tmp_path)).read(0, 40))
+        assert {piece.record_count for piece in pieces} == {2}
+        assert [offset for piece in pieces for offset in piece.offsets] == list(range(40))
 
 
 def test_a_damaged_start_offset(log: Log, tmp_path: Path) -> None:
@@ -324,6 +346,33 @@ def test_a_segment_that_is_sealed_while_it_is_opened_is_found_under_its_name(
     monkeypatch.setattr(folder_pieces, "ReadOnlyFile", rename_first)
     start = int(active.name[:20])
     assert sum(columns.record_count for columns in partition.read(start, 40)) == 40 - start
+
+
+def test_headers_are_told_of_control_batches_too(tmp_path: Path) -> None:
+    """As of all that is sound; where damage is skipped, not of what is damaged."""
+    made = [
+        make_batch(b"one", records=2),
+        control_batch(2, b"", timestamp_ms=NOW_MS),
+        make_batch(b"two", records=3),
+        control_batch(2, b"", timestamp_ms=NOW_MS),
+    ]
+    content, offset = b"", 0
+    for batch in map(bytearray, made):
+        stamp(memoryview(batch), offset, 0)
+        offset += read_header(batch).last_offset_delta + 1
+        content += batch
+    path = tmp_path / f"{0:020}-{offset - 1:020}.log"
+    path.write_bytes(content)
+
+    def headers(start: int, end: int) -> list[tuple[int, bool]]:
+        found = PartitionLog(str(tmp_path), "skip").headers(start, end)
+        return [(header.base_offset, header.is_control) for header in found]
+
+    assert headers(0, 7) == [(0, False), (2, True), (3, False), (6, True)]
+    assert headers(2, 3) == [(2, True)]
+    assert headers(4, 6) == [(3, False)]
+    path.write_bytes(content.replace(b"two", b"owt"))
+    assert headers(2, 7) == [(2, True), (6, True)]
 
 
 def test_an_empty_folder_and_none(tmp_path: Path) -> None:

@@ -30,9 +30,7 @@ def pieces_of(directory: ReadOnlyDirectory, *, gaps: bool = False) -> Pieces:
     return Pieces(directory.open("log"), 0, 0, FOREVER, gaps=gaps)
 
 
-def test_pieces_are_bounded_by_bytes_and_by_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = make_batch(b"x" * 100, records=10)
     directory = write(tmp_path, *[batch] * 10, records=10)
     monkeypatch.setattr(folder_pieces, "_WINDOW_BYTES", 3 * len(batch) + 10)
@@ -40,9 +38,6 @@ def test_pieces_are_bounded_by_bytes_and_by_rows(
     assert [len(piece.payload) // len(batch) for piece in found] == [3, 3, 3, 1]
     assert [piece.position for piece in found] == [0, *(3 * len(batch) * n for n in (1, 2, 3))]
     assert [piece.next_offset for piece in found] == [30, 60, 90, 100]
-    monkeypatch.setattr(folder_pieces, "_PIECE_ROWS_MAX", 20)
-    found = list(pieces_of(directory))
-    assert [len(piece.payload) // len(batch) for piece in found] == [2, 1, 2, 1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("window_bytes", [1, 61, 70, 100, 1000])

@@ -106,3 +106,7 @@ def test_a_trimmed_java_is_wrapped_so_that_the_module_it_lacks_is_not_asked_for(
         env={"PATH": "/usr/bin:/bin"},
     )
     assert run.stdout == "-cp a b Main \n"
+    # As a second session of the process, or a command that it starts, finds it.
+    no_java.setenv("JAVA_HOME", home)
+    assert java.find_java() == java.Java(home=str(trimmed), version=25, has_vector=False)
+    assert java.java_home() == home

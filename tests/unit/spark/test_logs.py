@@ -6,10 +6,13 @@ import pytest
 
 from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.model.ids import TopicPartition
-from penstock.spark.logs import is_selected, raise_missing, select_extents
+from penstock.model.removal import Removal, RemovalCause
+from penstock.spark.extent import Extent
+from penstock.spark.logs import find_cuts, is_selected, raise_missing, select_extents
 from penstock.spark.options import Selection
 from tests.unit.spark.memory_logs import MemoryLogs
 
+CAUSES: tuple[RemovalCause, ...] = ("truncated", "deleted")
 LOGS = MemoryLogs(orders=[5, 6], bills=[7], __offsets=[9])
 ZERO, ONE, BILLS = (
     TopicPartition("orders", 0),
@@ -57,3 +60,13 @@ def test_what_is_selected() -> None:
     assert not is_selected(Selection(topics=("orders",)), BILLS)
     assert is_selected(Selection(partitions=frozenset({ONE})), ONE)
     assert not is_selected(Selection(partitions=frozenset({ONE})), ZERO)
+
+
+def test_cuts_are_asked_for_where_there_may_be_some() -> None:
+    logs = MemoryLogs(orders=[5, 6])
+    removals = [
+        Removal(first_offset=3, end_offset=5, cause=cause, at_ms=1, detail="") for cause in CAUSES
+    ]
+    logs.removed = removals
+    extents = {ZERO: Extent(0, 5, "id", may_be_cut=True), ONE: Extent(0, 6, "id")}
+    assert find_cuts(logs, extents) == {ZERO: removals[:1]}

@@ -30,7 +30,11 @@ class Known:
 
 
 def removed(first: int, end: int) -> Loss:
-    return Loss(kind="removed", partition=ZERO, first=first, end=end)
+    return Loss(kind="removed", partition=ZERO, first=first, end=end, resumed_at=end)
+
+
+def cut(first: int, end: int) -> Loss:
+    return Loss(kind="cut", partition=ZERO, first=first, end=end)
 
 
 def retention(first: int, end: int, at_ms: int = AT_MS) -> Removal:
@@ -91,13 +95,24 @@ def test_what_went_at_once_is_told_at_once() -> None:
 
 
 def test_causes() -> None:
-    for cause, words in (
-        ("retention_size", "removed by retention"),
-        ("deleted", "deleted on request"),
-        ("truncated", "cut off by recovery"),
+    for loss, cause, words in (
+        (removed(0, 9), "retention_size", "removed by retention"),
+        (removed(0, 9), "deleted", "deleted on request"),
+        (cut(0, 9), "truncated", "cut off by recovery"),
     ):
         removal = Removal(first_offset=0, end_offset=9, cause=cause, at_ms=AT_MS, detail="")  # type: ignore[arg-type]
-        assert f"are gone: {words} at 2026" in explain(removed(0, 9), Known([removal])).sentence
+        assert f"are gone: {words} at 2026" in explain(loss, Known([removal])).sentence
+
+
+def test_what_was_cut_off_earlier_is_not_what_was_removed() -> None:
+    """R-SPK-3: the offsets went to other messages, which left from the log's start; and the other
+    way round."""
+    truncated = Removal(first_offset=0, end_offset=9, cause="truncated", at_ms=AT_MS, detail="")
+    known = Known([truncated, retention(0, 9, AT_MS + 5_000)])
+    told = explain(removed(0, 9), known).sentence
+    assert told.endswith("removed by retention (retention_ms is 60000) at 2026-11-16 02:00:05 UTC.")
+    told = explain(cut(0, 9), known).sentence
+    assert told.endswith("are gone: cut off by recovery at 2026-11-16 02:00:00 UTC.")
 
 
 def test_a_deleted_topic() -> None:
@@ -126,6 +141,20 @@ def test_a_deletion_that_is_not_remembered() -> None:
         assert "when is not recorded" in explained.sentence
     offline = DeletedTopic(name="orders", topic_id="old", at_ms=AT_MS, partitions=())
     assert explain(loss, Known((), [offline])).count is None
+
+
+def test_a_deleted_topic_of_which_a_part_was_to_be_read() -> None:
+    loss = Loss(kind="deleted", partition=ZERO, first=40, end=50, topic_id="old")
+    for known, when in (
+        (Known((), [deletion("old", 100)]), "at 2026-11-16 02:00:00 UTC"),
+        (Known(), "(when is not recorded)"),
+    ):
+        explained = explain(loss, known)
+        assert explained.count == 10
+        assert explained.sentence == (
+            f"Topic orders was deleted {when}: Offsets 40 to 49 of orders[0] (10 messages) were "
+            f"not read and are gone."
+        )
 
 
 def test_several_losses_are_one_text() -> None:

@@ -8,7 +8,7 @@ from penstock.model.ids import TopicPartition
 from penstock.spark.errors import DataLoss
 from penstock.spark.loss import Loss
 from penstock.spark.loss_policy import OTHER_CHECKPOINT, settle
-from tests.unit.spark.test_loss import ZERO, Known, deletion, removed, retention
+from tests.unit.spark.test_loss import ZERO, Known, cut, deletion, removed, retention
 
 KNOWN = Known([retention(0, 100)], [deletion("old", 100)])
 
@@ -27,9 +27,10 @@ def test_a_loss_is_an_error_that_says_how_to_go_on() -> None:
 
 def test_or_it_is_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     other = TopicPartition("orders", 1)
-    cut = Loss(kind="cut", partition=other, first=5, end=9)
-    lost = settle([removed(0, 100), cut], KNOWN, fail=False, otherwise=OTHER_CHECKPOINT)
-    assert lost == {ZERO: 100}
+    read = Loss(kind="cut", partition=other, first=5, end=9, was_read=True)
+    losses = [removed(0, 100), cut(120, 130), read]
+    lost = settle(losses, KNOWN, fail=False, otherwise=OTHER_CHECKPOINT)
+    assert lost == {ZERO: 110}, "what had been read is not missing"
     assert "Offsets 0 to 99 of orders[0] (100 messages) are gone" in caplog.text
     assert "orders[1]" in caplog.text
 

@@ -21,12 +21,13 @@ def test_the_format() -> None:
         topic_ids={"orders": "a1", "bills": "b2"},
         lost={ZERO: 100},
         begins={BILLS: 0},
+        cuts_ms={ZERO: 0, TEN: 1700},
     )
     text = json.dumps(offset.to_json())
     assert text == (
         '{"bills": {"0": 0}, "orders": {"0": 12, "10": 5}, "$penstock": {"version": 1, '
         '"ids": {"bills": "b2", "orders": "a1"}, "lost": {"orders": {"0": 100}}, '
-        '"begins": {"bills": {"0": 0}}}}'
+        '"begins": {"bills": {"0": 0}}, "cuts": {"orders": {"0": 0, "10": 1700}}}}'
     )
     assert StreamOffset.from_json(json.loads(text)) == offset
     assert offset.lost_total == 100
@@ -48,7 +49,16 @@ def test_a_checkpoint_of_a_newer_version_is_refused() -> None:
         StreamOffset.from_json({ABOUT: {"version": 2}})
 
 
-@pytest.mark.parametrize("foreign", [{"index": 5}, {"orders": {"x": 5}}, {"orders": {"0": None}}])
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"index": 5},
+        {"orders": {"x": 5}},
+        {"orders": {"0": None}},
+        {ABOUT: 1},
+        {ABOUT: {"version": "1"}},
+    ],
+)
 def test_a_checkpoint_of_another_source_is_refused(foreign: dict[str, object]) -> None:
     with pytest.raises(InvalidConfig, match="not those of the data source penstock"):
         StreamOffset.from_json(foreign)

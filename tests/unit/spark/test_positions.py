@@ -12,6 +12,8 @@ from penstock.spark.positions import (
     AtOffsets,
     AtTimes,
     Position,
+    parse_assignment,
+    parse_by_partition,
     resolve_end,
     resolve_start,
 )
@@ -85,3 +87,22 @@ def test_a_time_after_the_last_message() -> None:
     or_latest = AtTimes(option="startingTimestamp", times_ms=60, or_latest=True)
     assert start(or_latest) == [60, 50]
     assert end(late) == [60, 50]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"orders": {"0": 1, "0": 2}}', "'0'"),
+        ('{"orders": {"0": 1}, "orders": {"1": 2}}', "'orders'"),
+        ('{"orders": {"0": 1, "00": 2}}', r"orders\[0\]"),
+    ],
+)
+def test_what_is_said_twice_is_refused(text: str, named: str) -> None:
+    """To JSON the last one counts, and the other would be dropped in silence."""
+    with pytest.raises(InvalidConfig, match=f"startingOffsets names {named} twice: say it once"):
+        parse_by_partition("startingOffsets", text)
+
+
+def test_a_topic_is_assigned_once() -> None:
+    with pytest.raises(InvalidConfig, match="assign names 'orders' twice"):
+        parse_assignment("assign", '{"orders": [0], "orders": [1]}')

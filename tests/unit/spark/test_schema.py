@@ -40,6 +40,7 @@ def test_a_value_cannot_have_a_column_that_every_message_has() -> None:
     for options in (
         {"valueSchema": "offset BIGINT"},
         {"valueSchema": "codec STRING", "includeBatch": "true"},
+        {"valueSchema": "CODEC STRING", "includeBatch": "true"},
     ):
         with pytest.raises(InvalidConfig):
             columns(valueFormat="json", **options)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from penstock.spark.inspection.finding import Example, Finding, Kind, Severity
 from penstock.spark.inspection.inspector import Inspection, inspect
 from penstock.spark.inspection.options import InspectOptions
+from penstock.spark.inspection.report.files import prepare_folder
 from penstock.spark.inspection.thresholds import Thresholds
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "Severity",
     "Thresholds",
     "inspect",
+    "prepare_folder",
 ]

@@ -7,7 +7,7 @@ many partitions, producers shown and classes there are, not on how many messages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from penstock.spark.inspection import batches, dead_letters, delays, keys
 from penstock.spark.inspection.answers import Answers, Record, histogram
 from penstock.spark.inspection.distributions import bucket_width_ms, visible_range_ms
+from penstock.spark.inspection.holes import GAPS_MAX
 from penstock.spark.inspection.messages import NO_PRODUCER, slim
 from penstock.spark.inspection.slow import Timed, slow_among
 from penstock.spark.inspection.tables import CAUSES_MAX, KEYS_MAX, PRODUCERS_MAX
@@ -40,11 +41,13 @@ def ask_spark(
     messages: DataFrame,
     dead: DataFrame | None,
     *,
+    doubtful: Collection[str],
     thresholds: Thresholds,
     now_ms: int,
     step: Step,
 ) -> Answers:
-    """Every question, over rows of the source with `includeBatch` and `includeHeaders`."""
+    """Every question, over rows of the source with `includeBatch` and `includeHeaders`. In the
+    doubtful topics an offset without a message may be a loss: there all of them are asked for."""
     with ExitStack() as kept:
 
         def keep(table: DataFrame) -> DataFrame:
@@ -58,6 +61,8 @@ def ask_spark(
             batches.judge(batches.gather(slimmed), tolerance_ms=thresholds.order_tolerance_ms)
         )
         partitions = _rows(batches.partition_totals(judged))
+        torn = {row["topic"] for row in partitions if row["missing"]} & set(doubtful)
+        gaps = _rows(batches.gaps(judged, torn, GAPS_MAX)) if torn else []
         step(STEPS[1])
         charts = _charts(partitions)
         throughput = _rows(batches.throughput(judged, charts)) if charts else []
@@ -86,6 +91,7 @@ def ask_spark(
         whole = keys.whole_keys(counted)
         return Answers(
             partitions=partitions,
+            gaps=gaps,
             codecs=codecs,
             throughput=throughput,
             bucket_widths_ms={topic: chart[2] for topic, chart in charts.items()},

@@ -17,6 +17,8 @@ class Answers:
     """What Spark found, as rows."""
 
     partitions: list[Record]
+    gaps: list[Record]
+    """Where offsets are missing, in the topics of which it was asked."""
     codecs: list[Record]
     throughput: list[Record]
     bucket_widths_ms: dict[str, int]

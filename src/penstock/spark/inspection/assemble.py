@@ -6,7 +6,7 @@ where it holds no message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.spark.inspection.answers import Answers, Record, histogram
 from penstock.spark.inspection.broker_facts import TopicFacts
@@ -18,7 +18,8 @@ from penstock.spark.inspection.distributions import (
     wide_classes,
 )
 from penstock.spark.inspection.evidence import Sighting, SlowProducer, TopicEvidence
-from penstock.spark.inspection.finding import Example
+from penstock.spark.inspection.finding import EXAMPLES_MAX, Example
+from penstock.spark.inspection.holes import Lost
 from penstock.spark.inspection.tables import (
     CodecRow,
     DeadLetterRow,
@@ -46,14 +47,11 @@ def assemble(
     facts: Facts,
     compacted: frozenset[str],
     starts: Mapping[tuple[str, int], int],
+    lost: Sequence[Lost],
 ) -> tuple[Tables, list[TopicEvidence]]:
     """The tables of all topics, and the evidence of each. `starts`: where the logs began after
-    they were read."""
-    partitions = [row for topic in topics for row in _partition_rows(topic, answers, facts)]
-    keys = [row for topic in topics for row in _key_rows(topic, answers)]
-    lag = [row for topic in topics for row in _lag_rows(topic, facts)]
-    codecs = [_codec_row(row) for row in answers.codecs]
-    dead = [_dead_letter_row(row) for row in answers.dead_letters]
+    they were read. `lost`: of the offsets without a message, those that should have one."""
+    partitions = [row for topic in topics for row in _partition_rows(topic, answers, facts, lost)]
     topic_rows = [_topic_row(topic, partitions, answers, facts, compacted) for topic in topics]
     tables = Tables(
         topics=tuple(topic_rows),
@@ -61,18 +59,20 @@ def assemble(
         throughput=tuple(_throughput_rows(answers)),
         sizes=tuple(row for topic in topics for row in _size_rows(topic, answers)),
         percentiles=tuple(row for topic in topics for row in _percentile_rows(topic, answers)),
-        keys=tuple(keys),
+        keys=tuple(row for topic in topics for row in _key_rows(topic, answers)),
         lorenz=tuple(row for topic in topics for row in _lorenz_rows(topic, answers)),
         producers=tuple(row for topic in topics for row in _producer_rows(topic, answers)),
-        codecs=tuple(codecs),
-        lag=tuple(lag),
-        dead_letters=tuple(dead),
+        codecs=tuple(_codec_row(row) for row in answers.codecs),
+        lag=tuple(row for topic in topics for row in _lag_rows(topic, facts)),
+        dead_letters=tuple(_dead_letter_row(row) for row in answers.dead_letters),
         removals=tuple(row for topic in topics for row in _removal_rows(topic, facts)),
     )
-    evidence = [
-        _evidence(row, tables, answers, facts, dead_letters_of.get(row.topic, ()), starts)
-        for row in topic_rows
-    ]
+    evidence = []
+    for row in topic_rows:
+        of_topic = [each for each in lost if each.topic == row.topic]
+        shortened = _shortened(row.topic, facts, starts)
+        dead = dead_letters_of.get(row.topic, ())
+        evidence.append(_evidence(row, tables, answers, of_topic, shortened, dead))
     return tables, evidence
 
 
@@ -80,35 +80,33 @@ def _evidence(
     row: TopicRow,
     tables: Tables,
     answers: Answers,
-    facts: Facts,
+    lost: Sequence[Lost],
+    shortened: Collection[int],
     dead_letter_topics: Sequence[str],
-    starts: Mapping[tuple[str, int], int],
 ) -> TopicEvidence:
     topic = row.topic
     totals = _of(topic, answers.partitions)
-    edges = _edges(topic, totals, facts, starts)
-    # Missing offsets explain missing sequences, and these a single missing offset.
-    with_hole = {total["partition"] for total in totals if total["missing"]}
-    with_gap = {total["partition"] for total in totals if total["skipped"]}
-    fault = next(iter(_of(topic, answers.faults)), None)
+    # What retention took while it was read explains all that is missing there, and missing offsets
+    # explain missing sequences.
+    read = [total for total in totals if total["partition"] not in shortened]
+    with_hole = {each.partition for each in lost}
+    whole = [total for total in read if total["partition"] not in with_hole]
+    faults = _of(topic, answers.faults)
     return TopicEvidence(
         row=row,
         partitions=tuple(each for each in tables.partitions if each.topic == topic),
         unkeyed_batches=sum(total["unkeyed_batches"] for total in totals),
-        missing=_seen(totals, "missing", _missing_text) + edges[0],
-        single=_seen([t for t in totals if t["partition"] not in with_gap], "single", _single_text)
-        + edges[1],
-        skipped=_seen(
-            [t for t in totals if t["partition"] not in with_hole], "skipped", _skipped_text
-        ),
+        missing=_lost_seen(lost),
+        control=_control_seen(read, lost),
+        skipped=_seen(whole, "skipped", _skipped_text),
         repeated=_seen(totals, "repeated", _repeated_text),
         swapped=_seen(totals, "swapped", _swapped_text),
         ahead=_seen(totals, "ahead", _ahead_text),
         producer_back=_seen(totals, "back", _back_text),
-        key_back=_key_seen(fault, "back", "back"),
-        interleaved=_key_seen(fault, "interleaved", "interleaved"),
-        copied=_key_seen(fault, "copied", "near_copies", "far_copies"),
-        far_copies=fault["far_copies"] if fault else 0,
+        key_back=_seen(faults, "back", _older_text),
+        interleaved=_seen(faults, "interleaved", _older_text),
+        copied=_seen(faults, "copied", _copied_text),
+        far_copies=sum(fault["far_copies"] for fault in faults),
         scattered_keys=sum(each["scattered"] for each in _of(topic, answers.keys_by_count)),
         keys=tuple(each for each in tables.keys if each.topic == topic),
         slow=tuple(_slow_producers(topic, answers)),
@@ -120,30 +118,55 @@ def _evidence(
     )
 
 
+def _shortened(topic: str, facts: Facts, starts: Mapping[tuple[str, int], int]) -> frozenset[int]:
+    """The partitions of which retention took something while they were read."""
+    known = facts[topic].partitions if topic in facts else {}
+    return frozenset(
+        partition
+        for partition, each in known.items()
+        if starts.get((topic, partition), 0) > each.start_offset
+    )
+
+
 # --- faults ------------------------------------------------------------------------------------
 
 
-def _seen(totals: Sequence[Record], name: str, text: Callable[[Record], str]) -> Sighting:
+def _seen(rows: Sequence[Record], name: str, text: Callable[[Record], str]) -> Sighting:
+    """A fault in the rows of partitions, or in that of a topic's keys."""
     seen = Sighting()
-    for total in totals:
+    for row in rows:
         examples = tuple(
-            Example(partition=total["partition"], offset=place["offset"], text=text(place))
-            for place in total[f"{name}_examples"] or ()
+            Example(partition=place["partition"], offset=place["offset"], text=text(place))
+            for place in row[f"{name}_examples"] or ()
         )
-        seen += Sighting(total[name], examples)
+        seen += Sighting(row[name], examples)
     return seen
 
 
-def _missing_text(place: Record) -> str:
-    if place["amount"] > place["missing_before"]:
-        return f"{counted(place['amount'], 'offset')} missing in the batch here"
-    if place["amount"] == 1:
+def _lost_seen(lost: Sequence[Lost]) -> Sighting:
+    first = sorted(lost)[:EXAMPLES_MAX]
+    return Sighting(
+        sum(each.amount for each in lost),
+        tuple(
+            Example(partition=each.partition, offset=each.offset, text=_missing_text(each.amount))
+            for each in first
+        ),
+    )
+
+
+def _control_seen(totals: Sequence[Record], lost: Sequence[Lost]) -> Sighting:
+    """All that is missing and not lost."""
+    seen = _seen(totals, "missing", lambda _: "no message here")
+    of_lost = sum(each.amount for each in lost)
+    places = {(each.partition, each.offset) for each in lost}
+    examples = (each for each in seen.examples if (each.partition, each.offset) not in places)
+    return Sighting(max(0, seen.count - of_lost), tuple(examples))
+
+
+def _missing_text(amount: int) -> str:
+    if amount == 1:
         return "this one is missing"
-    return f"{counted(place['amount'], 'offset')} missing from here on"
-
-
-def _single_text(_: Record) -> str:
-    return "no message here"
+    return f"{counted(amount, 'offset')} missing from here on"
 
 
 def _skipped_text(place: Record) -> str:
@@ -169,43 +192,12 @@ def _back_text(place: Record) -> str:
     return f"producer {place['producer_id']}: {duration(place['back_ms'])} back"
 
 
-def _key_seen(fault: Record | None, name: str, *counts: str) -> Sighting:
-    if fault is None:
-        return Sighting()
-    examples = []
-    for place in fault[f"{name}_examples"] or ():
-        if name == "copied":
-            text = f"repeats offset {place['other']}"
-        else:
-            text = f"{duration(place['back_ms'])} older than offset {place['other']}"
-        examples.append(Example(partition=place["partition"], offset=place["offset"], text=text))
-    return Sighting(sum(fault[count] for count in counts), tuple(examples))
+def _older_text(place: Record) -> str:
+    return f"{duration(place['back_ms'])} older than offset {place['other']}"
 
 
-def _edges(
-    topic: str, totals: Sequence[Record], facts: Facts, starts: Mapping[tuple[str, int], int]
-) -> tuple[Sighting, Sighting]:
-    """Offsets that the broker says are there, and that were not: before the first message that
-    was read and after the last. Several in a row, and single ones."""
-    several, single = Sighting(), Sighting()
-    if topic not in facts:
-        return several, single
-    by_partition = {total["partition"]: total for total in totals}
-    for partition, known in facts[topic].partitions.items():
-        total = by_partition.get(partition)
-        start = max(known.start_offset, starts.get((topic, partition), 0))
-        first = total["first_offset"] if total else known.end_offset
-        end = total["last_offset"] + 1 if total else known.end_offset
-        for low, high in ((start, first), (end, known.end_offset)):
-            if high <= low:
-                continue
-            text = _missing_text({"amount": high - low, "missing_before": high - low})
-            seen = Sighting(high - low, (Example(partition=partition, offset=low, text=text),))
-            if high - low == 1:
-                single += seen
-            else:
-                several += seen
-    return several, single
+def _copied_text(place: Record) -> str:
+    return f"repeats offset {place['other']}"
 
 
 def _slow_producers(topic: str, answers: Answers) -> list[SlowProducer]:
@@ -275,7 +267,9 @@ def _topic_row(
     )
 
 
-def _partition_rows(topic: str, answers: Answers, facts: Facts) -> list[PartitionRow]:
+def _partition_rows(
+    topic: str, answers: Answers, facts: Facts, lost: Sequence[Lost]
+) -> list[PartitionRow]:
     totals = {total["partition"]: total for total in _of(topic, answers.partitions)}
     known = facts[topic].partitions if topic in facts else {}
     rows = []
@@ -294,7 +288,11 @@ def _partition_rows(topic: str, answers: Answers, facts: Facts) -> list[Partitio
                 log_end_offset=fact.end_offset if fact else None,
                 size_bytes=fact.size_bytes if fact else None,
                 segments=fact.segment_count if fact else None,
-                missing_offsets=total.get("missing", 0) + total.get("single", 0),
+                missing_offsets=sum(
+                    each.amount
+                    for each in lost
+                    if (each.topic, each.partition) == (topic, partition)
+                ),
                 missing_sequences=total.get("skipped", 0),
                 repeated_sequences=total.get("repeated", 0),
             )
@@ -396,15 +394,14 @@ def _lag_rows(topic: str, facts: Facts) -> list[LagRow]:
 
 
 def _dead_letter_row(row: Record) -> DeadLetterRow:
-    newest = row["examples"][0] if row["examples"] else {"partition": -1, "offset": -1}
     return DeadLetterRow(
         topic=row["topic"],
         cause=row["cause"],
         messages=row["messages"],
         first_ms=row["first_ms"],
         last_ms=row["last_ms"],
-        partition=newest["partition"],
-        offset=newest["offset"],
+        partition=row["newest"]["partition"],
+        offset=row["newest"]["offset"],
     )
 
 

@@ -11,6 +11,7 @@ the circle away from the one before it has gone around.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -123,9 +124,7 @@ def partition_totals(judged: DataFrame) -> DataFrame:
     """One row for each partition: its numbers, how many of each fault, and examples of them."""
     kept_share = F.col("messages") / F.col("batch_records")
     time_ms = F.col("reached_ms")
-    is_single = (F.col("missing_before") == 1) & (F.col("missing_inside") == 0)
-    missing = F.col("missing_before") + F.col("missing_inside")
-    missing_offset = F.col("first_offset") - F.col("missing_before")
+    missing = F.col("missing_before")
     is_back = (F.col("back_ms") > 0) & ~F.col("is_swapped")
     return judged.groupBy(*_PARTITION).agg(
         F.sum("messages").alias("messages"),
@@ -146,8 +145,7 @@ def partition_totals(judged: DataFrame) -> DataFrame:
         F.count_if(
             (F.col("missing_inside") > 0) & (F.col("messages") == F.col("batch_records"))
         ).alias("thinned_batches"),
-        *_sighting("missing", ~is_single & (missing > 0), missing, missing_offset),
-        *_sighting("single", is_single, missing, missing_offset),
+        *_sighting("missing", missing > 0, missing, F.col("first_offset") - missing),
         *_sighting("skipped", F.col("skipped") > 0, F.col("skipped"), F.col("first_offset")),
         *_sighting("repeated", F.col("repeated") > 0, F.col("repeated"), F.col("first_offset")),
         *_sighting("swapped", F.col("is_swapped"), F.col("messages"), F.col("first_offset")),
@@ -159,16 +157,29 @@ def partition_totals(judged: DataFrame) -> DataFrame:
 def _sighting(name: str, is_seen: Column, amount: Column, offset: Column) -> tuple[Column, ...]:
     """How much of a fault there is, and the first places where it is seen."""
     place = F.struct(
+        "partition",
         offset.alias("offset"),
         amount.alias("amount"),
         "producer_id",
         "repeated_offset",
         "back_ms",
-        "missing_before",
     )
     return (
         F.coalesce(F.sum(F.when(is_seen, amount)), F.lit(0)).alias(name),
         F.min_by(place, F.when(is_seen, offset), EXAMPLES_MAX).alias(f"{name}_examples"),
+    )
+
+
+def gaps(judged: DataFrame, topics: Collection[str], gaps_max: int) -> DataFrame:
+    """Where offsets are missing between the batches of these topics: of each partition the longest
+    gaps."""
+    longest = Window.partitionBy(*_PARTITION).orderBy(F.desc("missing_before"), "first_offset")
+    found = judged.where((F.col("missing_before") > 0) & F.col("topic").isin(*topics))
+    ranked = found.withColumn("rank", F.row_number().over(longest))
+    return ranked.where(F.col("rank") <= gaps_max).select(
+        *_PARTITION,
+        (F.col("first_offset") - F.col("missing_before")).alias("offset"),
+        F.col("missing_before").alias("amount"),
     )
 
 

@@ -8,13 +8,11 @@ holds a message for people, digits are left out: so one cause is one row, not on
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-from penstock.spark.inspection.finding import EXAMPLES_MAX
 
 # After the topic's name, whatever the case: orders.dead, orders-dlq, orders.DLT, orders_dead_letter
 _SUFFIX: Final = re.compile(r"[._-](dead|dlq|dlt|dead[._-]?letters?)", re.IGNORECASE)
@@ -30,19 +28,31 @@ _KINDS: Final = (
 _SENTENCES: Final = ("kafka_dlt-exception-message", "__connect.errors.exception.message")
 _CAUSE_CHARACTERS_MAX: Final = 200
 _UNKNOWN: Final = "not said"
+_OTHERS: Final = "other causes"
 
 
 def dead_letter_topics(
     topics: Collection[str], given: Iterable[str], existing: Iterable[str]
 ) -> list[str]:
     """The topics of dead letters: the given ones, and those that exist for an inspected topic."""
-    found = [
-        name
-        for name in existing
-        if any(name.startswith(topic) and _SUFFIX.fullmatch(name[len(topic) :]) for topic in topics)
-    ]
+    found = [name for name in existing if any(_is_named_after(name, topic) for topic in topics)]
     listed = [topic for topic in topics if is_dead_letter_name(topic)]
     return sorted({*given, *found, *listed})
+
+
+def by_owner(topics: Sequence[str], dead: Iterable[str]) -> dict[str, list[str]]:
+    """Whose dead letters these topics hold: those of the topic that they are named after; where
+    that is not inspected, their own if they are; else the first topic's."""
+    owners: dict[str, list[str]] = {}
+    for name in dead:
+        named = [topic for topic in topics if _is_named_after(name, topic)]
+        owner = named[0] if named else name if name in topics else topics[0]
+        owners.setdefault(owner, []).append(name)
+    return owners
+
+
+def _is_named_after(name: str, topic: str) -> bool:
+    return name.startswith(topic) and _SUFFIX.fullmatch(name[len(topic) :]) is not None
 
 
 def is_dead_letter_name(topic: str) -> bool:
@@ -51,7 +61,8 @@ def is_dead_letter_name(topic: str) -> bool:
 
 
 def causes(messages: DataFrame, causes_max: int) -> DataFrame:
-    """Rows of the source, by topic and cause: how many, since when, and some of their offsets."""
+    """Rows of the source, by topic and cause: how many, since when, and where the newest is. Of
+    each topic so many causes, those of most messages; the others count as one."""
     place = F.struct("partition", "offset")
     rows = messages.select(
         "topic", "partition", "offset", F.unix_millis("timestamp").alias("time_ms"), _cause()
@@ -60,9 +71,17 @@ def causes(messages: DataFrame, causes_max: int) -> DataFrame:
         F.count("*").alias("messages"),
         F.min("time_ms").alias("first_ms"),
         F.max("time_ms").alias("last_ms"),
-        F.max_by(place, F.col("time_ms"), EXAMPLES_MAX).alias("examples"),
+        F.max_by(place, "time_ms").alias("newest"),
     )
-    return counted.orderBy(F.desc("messages")).limit(causes_max)
+    by_messages = Window.partitionBy("topic").orderBy(F.desc("messages"), "cause")
+    is_shown = F.row_number().over(by_messages) <= causes_max
+    ranked = counted.withColumn("cause", F.when(is_shown, F.col("cause")).otherwise(_OTHERS))
+    return ranked.groupBy("topic", "cause").agg(
+        F.sum("messages").alias("messages"),
+        F.min("first_ms").alias("first_ms"),
+        F.max_by("newest", "last_ms").alias("newest"),
+        F.max("last_ms").alias("last_ms"),
+    )
 
 
 def _cause() -> Column:

@@ -49,9 +49,9 @@ class TopicEvidence:
     partitions: tuple[PartitionRow, ...]
     unkeyed_batches: int
     missing: Sighting = field(default_factory=Sighting)
-    """Offsets without a message."""
-    single: Sighting = field(default_factory=Sighting)
-    """Single offsets between two batches without a message: control records leave those too."""
+    """Offsets that should have a message and have none."""
+    control: Sighting = field(default_factory=Sighting)
+    """Offsets between two batches of control records, which nobody is shown."""
     skipped: Sighting = field(default_factory=Sighting)
     """Sequences of a producer that are in no batch."""
     repeated: Sighting = field(default_factory=Sighting)

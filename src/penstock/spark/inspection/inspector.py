@@ -23,8 +23,9 @@ from penstock.spark.inspection.broker_facts import (
     compacted_in_folder,
     first_offsets,
 )
-from penstock.spark.inspection.dead_letters import dead_letter_topics
+from penstock.spark.inspection.dead_letters import by_owner, dead_letter_topics
 from penstock.spark.inspection.finding import Finding, Severity, ranked
+from penstock.spark.inspection.holes import find_lost
 from penstock.spark.inspection.messages import read_messages
 from penstock.spark.inspection.options import InspectOptions
 from penstock.spark.inspection.report.files import write_files
@@ -90,6 +91,8 @@ class _Source:
     dead_topics: tuple[str, ...]
     facts: Mapping[str, TopicFacts]
     compacted: frozenset[str]
+    folder: Folder | None = None
+    """Where it is read from, if not from a broker."""
 
 
 def inspect(
@@ -106,16 +109,22 @@ def inspect(
     now_ms = time.time_ns() // 1_000_000
     source = _open(spark, options)
     answers = ask_spark(
-        source.messages, source.dead, thresholds=options.thresholds, now_ms=now_ms, step=step
+        source.messages,
+        source.dead,
+        doubtful=set(options.topics) - source.compacted if source.folder else (),
+        thresholds=options.thresholds,
+        now_ms=now_ms,
+        step=step,
     )
     starts = first_offsets(options.bootstrap, options.topics) if options.bootstrap else {}
     tables, evidence = assemble(
         options.topics,
-        _by_topic(options.topics, source.dead_topics),
+        by_owner(options.topics, source.dead_topics),
         answers,
         source.facts,
         source.compacted,
         starts,
+        find_lost(source.folder.headers, answers.gaps) if source.folder else (),
     )
     findings = [finding for each in evidence for finding in findings_of(each, options.thresholds)]
     return Inspection(
@@ -141,6 +150,7 @@ def _open(spark: SparkSession, options: InspectOptions) -> _Source:
             dead_topics=tuple(dead),
             facts={},
             compacted=frozenset(compacted_in_folder(options.path, options.topics)),
+            folder=folder,
         )
     assert options.bootstrap is not None
     place = {"bootstrap": options.bootstrap}
@@ -173,13 +183,3 @@ def _sized(spark: SparkSession, messages: int) -> SparkSession:
     sized.conf.set("spark.sql.shuffle.partitions", str(min(tasks, _TASKS_MAX)))
     register(sized)
     return sized
-
-
-def _by_topic(topics: tuple[str, ...], dead: tuple[str, ...]) -> dict[str, list[str]]:
-    """Whose dead letters they are: the topic's of which they bear the name, else the first's."""
-    owners: dict[str, list[str]] = {}
-    for name in dead:
-        named = [topic for topic in topics if name.startswith(topic)]
-        owner = max(named, key=len, default=topics[0])
-        owners.setdefault(owner, []).append(name)
-    return owners

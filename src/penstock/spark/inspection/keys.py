@@ -131,8 +131,8 @@ def key_faults(keys: DataFrame) -> DataFrame:
         return F.min_by(place, order, EXAMPLES_MAX).alias(f"{name}_examples")
 
     return keys.groupBy("topic").agg(
-        F.sum("near_copies").alias("near_copies"),
         F.sum("far_copies").alias("far_copies"),
+        F.sum(F.col("near_copies") + F.col("far_copies")).alias("copied"),
         F.sum("back").alias("back"),
         F.sum("interleaved").alias("interleaved"),
         examples("copied"),

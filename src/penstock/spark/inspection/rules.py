@@ -50,17 +50,17 @@ def _holes(evidence: TopicEvidence, _: Thresholds) -> Iterator[Finding]:
             "Look in the producers' logs for the time of the offsets below, and send again what "
             "is missing.",
         )
-    if evidence.single.count:
+    if evidence.control.count:
         yield _finding(
             evidence,
             Severity.NOTE,
             Kind.CONTROL_RECORDS,
-            evidence.single,
-            f"{counted(evidence.single.count, 'single offset')} between batches "
-            f"{_has(evidence.single.count)} no message.",
-            "Markers of transactions and of new leaders take an offset each and are shown to "
-            "nobody; nothing else speaks for a loss.",
-            "Nothing, if the topic is written in transactions or is replicated.",
+            evidence.control,
+            f"{counted(evidence.control.count, 'offset')} between batches "
+            f"{_has(evidence.control.count)} no message.",
+            "Markers of transactions and of new leaders are there: each takes an offset and is "
+            "shown to nobody.",
+            "Nothing: it is so in topics that are written in transactions or are replicated.",
         )
 
 

@@ -81,5 +81,12 @@ def clock_label(time_ms: int, width_ms: int) -> str:
 
 def foreign(content: bytes) -> str:
     """Bytes from outside in one line: as text where it is printable, else with \\x escapes."""
-    text = content.decode(errors="backslashreplace")
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+    return printable(content.decode(errors="backslashreplace"))
+
+
+def printable(text: str) -> str:
+    """Text from outside in one line that moves no cursor and sets no colour."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

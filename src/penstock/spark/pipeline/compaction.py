@@ -1,9 +1,9 @@
 """Merges small Parquet files of a table's folders, so that readers open few and large ones.
 
-The merged files and links to the others are put together in a new folder beside the table, which
-then changes places with the old one at once (exchange.py). That one step is the decision: killed
-before it, the new folder is thrown away; after it, the old one is. The invariant: whoever reads the
-table at whatever moment finds each row once.
+Merged files and links to the others are put together in a new folder beside the table, which then
+changes places with the old one at once (exchange.py), where the file system can do that. This one
+step is the decision: killed before it, the new folder is thrown away; after it, the old one is. The
+invariant: whoever reads the table at whatever moment finds each row once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.model.limits import MIB
-from penstock.spark.pipeline.exchange import CannotExchange, exchange
+from penstock.spark.pipeline.exchange import CannotExchange, check_exchange, exchange
 from penstock.spark.pipeline.table import ParquetTable, sync_file, sync_folder
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ TARGET_BYTES_DEFAULT: Final = 128 * MIB
 # A folder that still grows is merged when it has so many small files, and not at each new one:
 # what was merged once and is still small is read and written again.
 OPEN_FOLDER_FILES_MAX: Final = 32
+# Late rows come to a closed one with every batch, as long as the archive runs.
+CLOSED_FOLDER_FILES_MAX: Final = 8
 # Rows of a row group: enough for columns to compress well, few enough to skip the others' values.
 _GROUP_ROWS: Final = 100_000
 _GROUP_BYTES: Final = 64 * MIB
@@ -51,12 +53,11 @@ class Merged:
     files_after: int = 0
 
 
-def choose(
-    files: Sequence[DataFile], *, is_closed: bool, target_bytes: int
-) -> list[list[DataFile]]:
-    """Which files become one, in groups; pure. A file of half the target is large enough."""
+def choose(files: Sequence[DataFile], *, files_min: int, target_bytes: int) -> list[list[DataFile]]:
+    """Which files become one, in groups; pure. None, if fewer are small; a file of half the target
+    is large enough."""
     small = sorted(each for each in files if each.size_bytes < target_bytes // 2)
-    if len(small) < (2 if is_closed else OPEN_FOLDER_FILES_MAX):
+    if len(small) < files_min:
         return []
     groups: list[list[DataFile]] = [[]]
     for each in small:
@@ -69,38 +70,68 @@ def choose(
     return [group for group in groups if len(group) > 1]
 
 
-def compact(table: ParquetTable, topic_folder: str, today: str, target_bytes: int) -> Merged:
-    """Merge what is worth merging in the dates of one topic. A date before today is closed; late
-    rows open it again."""
-    folder = os.path.join(table.folder, topic_folder)
-    merged = Merged()
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    for name in names:
-        if not name.startswith(_DATE):
-            continue
-        place = os.path.join(folder, name)
-        groups = choose(
-            _data_files(place),
-            is_closed=name.removeprefix(_DATE) < today,
-            target_bytes=target_bytes,
-        )
-        if not groups:
-            continue
+class Compactor:
+    """Merges files of one table, as far as its file system can do what that takes."""
+
+    def __init__(self, table: ParquetTable, target_bytes: int) -> None:
+        self._table = table
+        self._target_bytes = target_bytes
+        self._is_able: bool | None = None
+
+    def compact(self, topic_folder: str, today: str, *, is_ending: bool) -> Merged:
+        """Merge what is worth merging in the dates of one topic. A date before today is closed;
+        late rows open it again. is_ending: nothing more is written for now."""
+        folder = os.path.join(self._table.folder, topic_folder)
+        merged = Merged()
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            if not name.startswith(_DATE):
+                continue
+            place = os.path.join(folder, name)
+            is_closed = name.removeprefix(_DATE) < today
+            groups = choose(
+                _data_files(place),
+                files_min=_files_min(is_closed=is_closed, is_ending=is_ending),
+                target_bytes=self._target_bytes,
+            )
+            if not groups or not self._merge(place, groups):
+                continue
+            merged = Merged(
+                folders=merged.folders + 1,
+                files_before=merged.files_before + sum(len(group) for group in groups),
+                files_after=merged.files_after + len(groups),
+            )
+        return merged
+
+    def _merge(self, place: str, groups: Sequence[Sequence[DataFile]]) -> bool:
+        """Whether it was done."""
         try:
-            _merge_folder(table, place, groups)
+            if self._is_able is None:
+                self._try()
+            if self._is_able:
+                _merge_folder(self._table, place, groups)
         except CannotExchange:
             logger.warning(
                 "Small files stay as they are: the file system of %s cannot exchange two folders "
-                "at once.",
-                table.folder,
+                "at once, or link files.",
+                self._table.folder,
             )
-            return merged
-        merged = Merged(
-            folders=merged.folders + 1,
-            files_before=merged.files_before + sum(len(group) for group in groups),
-            files_after=merged.files_after + len(groups),
-        )
-    return merged
+            self._is_able = False
+        return self._is_able is True
+
+    def _try(self) -> None:
+        """Before hours of merging that would come to nothing."""
+        room = self._table.room()
+        try:
+            check_exchange(room)
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+        self._is_able = True
+
+
+def _files_min(*, is_closed: bool, is_ending: bool) -> int:
+    if not is_closed:
+        return OPEN_FOLDER_FILES_MAX
+    return 2 if is_ending else CLOSED_FOLDER_FILES_MAX
 
 
 def _merge_folder(table: ParquetTable, place: str, groups: Sequence[Sequence[DataFile]]) -> None:

@@ -18,11 +18,13 @@ _AT_CURRENT_FOLDER: Final = -100
 _RENAME_EXCHANGE: Final = 2
 _RENAME_SWAP: Final = 2
 # What systems and file systems answer that cannot do it.
-_UNABLE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EPERM})
+_UNABLE: Final = frozenset(
+    {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EPERM, errno.EMLINK}
+)
 
 
 class CannotExchange(Exception):
-    """This system or file system cannot exchange two folders."""
+    """This system or file system cannot exchange two folders, or not fill them with links."""
 
 
 def exchange(first: str, second: str) -> None:
@@ -36,6 +38,23 @@ def exchange(first: str, second: str) -> None:
     if number in _UNABLE:
         raise CannotExchange
     raise OSError(number, os.strerror(number), first, None, second)
+
+
+def check_exchange(folder: str) -> None:
+    """Raise CannotExchange unless folders can be exchanged here, and files linked: tried on empty
+    ones, in a folder that is for nothing else."""
+    first, second = os.path.join(folder, "first"), os.path.join(folder, "second")
+    for each in (first, second):
+        os.mkdir(each)
+    file = os.path.join(first, "file")
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o644))
+    try:
+        os.link(file, os.path.join(second, "link"))
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
+        raise CannotExchange from None
+    exchange(first, second)
 
 
 @cache

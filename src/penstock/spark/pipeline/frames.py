@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.model.errors import InvalidConfig
 from penstock.spark.pipeline.errors import sentence
 from penstock.spark.pipeline.functions import load_function, module_file
+from penstock.spark.pipeline.locations import for_spark
 from penstock.spark.pipeline.spec import (
     FunctionStep,
     ParquetSource,
@@ -60,7 +61,7 @@ def _keep(frames: Frames, name: str, frame: DataFrame) -> None:
 
 def _read(spark: SparkSession, source: Source, *, is_batch: bool) -> DataFrame:
     if isinstance(source, ParquetSource):
-        return spark.read.options(**source.options).parquet(source.path)
+        return spark.read.options(**source.options).parquet(for_spark(source.path))
     if is_batch or source.is_bounded:
         return spark.read.format("penstock").options(**source.options).load()
     frame = spark.readStream.format("penstock").options(**source.options).load()

@@ -70,13 +70,21 @@ def _find(module: str, folder: str) -> ModuleSpec | None:
     return spec
 
 
-def _names(tree: ast.Module) -> Iterator[str]:
-    """What a module's top level defines, also within its ifs and tries."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name
-            case ast.Import() | ast.ImportFrom():
-                yield from (alias.asname or alias.name for alias in node.names)
-            case ast.Name(ctx=ast.Store()):
-                yield node.id
+def _names(node: ast.AST) -> Iterator[str]:
+    """What a module's top level defines, also within its ifs, loops and tries, and not within
+    what has names of its own."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.ImportFrom():
+            yield from (alias.asname or alias.name for alias in node.names)
+        case ast.Import():
+            # `import os.path` gives the name os.
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        case ast.Name(ctx=ast.Store()):
+            yield node.id
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return
+        case _:
+            for inner in ast.iter_child_nodes(node):
+                yield from _names(inner)

@@ -6,16 +6,20 @@ none, the circle is told.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from penstock.spark.option_values import bootstrap_of
+from penstock.spark.options import parse_options
+from penstock.spark.pipeline.locations import beneath
 from penstock.spark.pipeline.reading import Problems, nearest
 from penstock.spark.pipeline.spec import (
     ParquetSink,
     Pipeline,
     Sink,
-    Source,
     SqlStep,
     Step,
+    TopicSink,
     TopicSource,
 )
 
@@ -79,16 +83,7 @@ def ordered(steps: Sequence[tuple[int, Step]], problems: Problems) -> list[Step]
 
 def check_together(pipeline: Pipeline, problems: Problems) -> None:
     """What is right in each part and wrong in all of them together."""
-    folders: dict[str, str] = {}
-    for sink in pipeline.sinks:
-        if not isinstance(sink, ParquetSink):
-            continue
-        if sink.path in folders:
-            problems.add(
-                ("sinks", sink.name, "parquet"),
-                f"is the folder of sinks.{folders[sink.path]} too: each needs its own.",
-            )
-        folders[sink.path] = sink.name
+    _check_folders(pipeline, problems)
     if pipeline.is_batch:
         return
     for sink in pipeline.sinks:
@@ -101,19 +96,94 @@ def check_together(pipeline: Pipeline, problems: Problems) -> None:
         problems.add(
             ("pipeline",), "has no checkpoint: give a folder, from which a restart goes on."
         )
-    streams = {each.name for each in pipeline.sources if _is_stream(each)}
     readers: dict[str, list[str]] = {}
     for sink in pipeline.sinks:
-        read = pipeline.sources_of(sink)
-        if not read & streams:
+        if not pipeline.streams_of(sink):
             problems.add(
                 ("sinks", sink.name),
                 "reads only sources that end, and others of the pipeline do not: "
                 "make two pipelines of it.",
             )
-        for name in read:
+        for name in pipeline.sources_of(sink):
             readers.setdefault(name, []).append(sink.name)
     _check_groups(pipeline, readers, problems)
+    _check_circles(pipeline, problems)
+
+
+def _check_folders(pipeline: Pipeline, problems: Problems) -> None:
+    """That no folder of Parquet is another's too, nor inside it, where its readers find it."""
+    folders: list[tuple[str, str]] = []
+    checkpoints: list[tuple[str, str]] = []
+    if pipeline.checkpoint is not None and not pipeline.is_batch:
+        checkpoints = [
+            (f"the checkpoint of sinks.{sink.name}", beneath(pipeline.checkpoint, sink.name))
+            for sink in pipeline.sinks
+        ]
+    for sink in pipeline.sinks:
+        if not isinstance(sink, ParquetSink):
+            continue
+        path = sink.path.rstrip("/")
+        relations = [(_relation(path, other), whose) for whose, other in folders]
+        # What is behind a _ is out of the readers' sight: many keep a checkpoint so.
+        relations += [
+            (_relation(path, other), whose)
+            for whose, other in checkpoints
+            if not other.removeprefix(f"{path}/").startswith("_")
+        ]
+        for relation, whose in relations:
+            if relation is not None:
+                message = f"{relation.format(whose)}: each needs its own."
+                problems.add(("sinks", sink.name, "parquet"), message)
+                break
+        folders.append((f"the folder of sinks.{sink.name}", path))
+
+
+def _relation(path: str, other: str) -> str | None:
+    if path == other:
+        return "is {} too"
+    if path.startswith(f"{other}/"):
+        return "is inside {}"
+    return "has inside it {}" if other.startswith(f"{path}/") else None
+
+
+def _check_circles(pipeline: Pipeline, problems: Problems) -> None:
+    """That no sink's rows come back to it, by its topic, through whatever sinks: they would be
+    written again for ever."""
+    sinks = [sink for sink in pipeline.sinks if isinstance(sink, TopicSink)]
+    for sink in sinks:
+        # The sinks that its rows come to, each with those they pass on the way.
+        reached: dict[str, list[str]] = {}
+        waiting: list[tuple[TopicSink, list[str]]] = [(sink, [])]
+        for feeder, way in waiting:
+            for each in sinks:
+                if each.name not in reached and _feeds(feeder, pipeline.streams_of(each)):
+                    reached[each.name] = way
+                    waiting.append((each, [*way, f"sinks.{each.name}"]))
+        if sink.name in reached:
+            way = reached[sink.name]
+            through = f" through {', '.join(way)}" if way else ""
+            problems.add(
+                ("sinks", sink.name, "topic"),
+                f"is {sink.options['topic']}, which leads back to it{through}: its rows would go "
+                "round for ever; write to another topic.",
+            )
+
+
+def _feeds(sink: TopicSink, sources: Sequence[TopicSource]) -> bool:
+    """Whether one of the sources reads the sink's topic, as far as addresses tell."""
+    for source in sources:
+        options = parse_options(source.options)
+        pattern, topic = options.selection.pattern, sink.options["topic"]
+        is_read = topic in options.selection.topics or (
+            pattern is not None and re.fullmatch(pattern, topic) is not None
+        )
+        if is_read and _addresses(source.options) & _addresses(sink.options):
+            return True
+    return False
+
+
+def _addresses(options: Mapping[str, str]) -> set[str]:
+    return {address.strip() for address in (bootstrap_of(options) or "").split(",")}
 
 
 def _check_groups(
@@ -128,10 +198,6 @@ def _check_groups(
                     f"would be moved by {len(sinks)} sinks ({', '.join(sinks)}), each at its own "
                     "pace: give each a source of its own.",
                 )
-
-
-def _is_stream(source: Source) -> bool:
-    return isinstance(source, TopicSource) and not source.is_bounded
 
 
 def _unknown(name: str, known: Mapping[str, str], verb: str) -> str:

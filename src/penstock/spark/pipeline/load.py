@@ -16,6 +16,7 @@ from typing import Final
 from penstock.model.errors import InvalidConfig
 from penstock.spark.pipeline.functions import check_function
 from penstock.spark.pipeline.graph import check_names, check_together, ordered
+from penstock.spark.pipeline.locations import located
 from penstock.spark.pipeline.parts import Context, read_sink, read_source, read_step, read_trigger
 from penstock.spark.pipeline.reading import Problem, Problems, Table, attempt
 from penstock.spark.pipeline.spec import FunctionStep, Pipeline, Sink, Source, Step, Trigger
@@ -24,6 +25,7 @@ from penstock.spark.pipeline.toml_lines import key_lines
 
 _BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 _BOOTSTRAP_VARIABLE: Final = "PENSTOCK_BOOTSTRAP"
+_MASTER: Final = "spark.master"
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)")
 
 
@@ -107,7 +109,7 @@ def _read(
     sources = _sources(source_tables, context)
     steps = _steps(root, problems)
     sinks = _sinks(root.table("sinks"), context)
-    spark = _flattened(root.take("spark"), problems)
+    spark = _flattened(root.table("spark"))
     root.finish("a pipeline's file")
     check_names(source_tables.keys, steps, sinks, problems)
     in_order = ordered(steps, problems)
@@ -128,7 +130,7 @@ def _read(
         sinks=tuple(sinks),
     )
     if flags.checkpoint is not None:
-        pipeline = replace(pipeline, checkpoint=os.path.abspath(flags.checkpoint))
+        pipeline = replace(pipeline, checkpoint=located(flags.checkpoint))
     if not problems.found:
         check_together(pipeline, problems)
     return pipeline
@@ -163,23 +165,27 @@ def _steps(root: Table, problems: Problems) -> list[tuple[int, Step]]:
     return [(number, step) for number, step in read if step is not None]
 
 
-def _flattened(values: object, problems: Problems) -> dict[str, str]:
+def _flattened(table: Table) -> dict[str, str]:
     """The table `spark` as Spark's settings: `sql.shuffle.partitions = 2` under it, or the whole
     name in quotes."""
     settings: dict[str, str] = {}
 
-    def add(value: object, name: str) -> None:
-        if isinstance(value, Mapping):
-            for key, inner in value.items():
-                add(inner, f"{name}.{key}" if name else key)
-        elif isinstance(value, str | int | float):
+    def add(table: Table, above: str) -> None:
+        for key in table.keys:
+            name, value = f"{above}{key}", table.take(key)
             full = name if name.startswith("spark.") else f"spark.{name}"
-            settings[full] = str(value).lower() if isinstance(value, bool) else str(value)
-        else:
-            problems.add(("spark", name), "must be a text, a number, true or false.")
+            if isinstance(value, Mapping):
+                add(table.table(key), f"{name}.")
+            elif not isinstance(value, str | int | float):
+                table.problem(key, "must be a text, a number, true or false.")
+            elif full == _MASTER:
+                table.problem(key, "is the command's: use --master, or PENSTOCK_SPARK_MASTER.")
+            elif full in settings:
+                table.problem(key, f"is there twice: {full} is said in another way too.")
+            else:
+                settings[full] = str(value).lower() if isinstance(value, bool) else str(value)
 
-    if values is not None:
-        add(values, "")
+    add(table, "")
     return settings
 
 
@@ -192,7 +198,8 @@ def _assign(tables: dict[str, object], assignment: str) -> None:
     inner: object = tables
     for part in way:
         if isinstance(inner, list):
-            inner = next((each for each in inner if each.get("name") == part), None)
+            tables_in = (each for each in inner if isinstance(each, dict))
+            inner = next((each for each in tables_in if each.get("name") == part), None)
         elif isinstance(inner, dict):
             inner = inner.setdefault(part, {})
     if not isinstance(inner, dict):

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
 from penstock.model.errors import InvalidConfig, PenstockError
+from penstock.model.quantity import parse_duration_ms
+from penstock.spark.options import SourceOptions
 from penstock.spark.options import parse_options as parse_source_options
-from penstock.spark.pipeline.interval import interval_ms
-from penstock.spark.pipeline.reading import Table
+from penstock.spark.pipeline.locations import is_url, located
+from penstock.spark.pipeline.reading import Table, nearest
 from penstock.spark.pipeline.spec import (
     ConsoleSink,
     FunctionStep,
@@ -34,6 +35,7 @@ from penstock.spark.pipeline.spec import (
     Watermark,
 )
 from penstock.spark.pipeline.sql_tables import tables_of
+from penstock.spark.positions import AtEdge, AtTimes
 from penstock.spark.sink.options import parse_options as parse_sink_options
 
 _OUTPUT_MODES: Final = ("append", "update", "complete")
@@ -43,7 +45,7 @@ _INTERVAL_DEFAULT: Final = "1 second"
 # Views of Spark are named so, and a sink's name is a folder of the checkpoint.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MODULE: Final = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)")
-_HAS_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://?", re.IGNORECASE)
+_MOMENTS: Final = ("timestamp", "timestamp_ntz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,22 +57,20 @@ class Context:
 
     def path(self, text: str) -> str:
         """A path of the file: relative to it, unless it is absolute or a URL."""
-        if _HAS_SCHEME.match(text):
-            return text
-        return os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
+        return located(text, self.folder)
 
 
 def read_trigger(table: Table) -> Trigger:
     text = table.text("trigger") or _INTERVAL_DEFAULT
     if text in ("available-now", "once"):
         return Trigger(kind="once" if text == "once" else "available-now")
-    try:
-        return Trigger(kind="interval", interval_ms=interval_ms(text))
-    except InvalidConfig:
+    every_ms = _interval_ms(text)
+    if every_ms is None:
         table.problem(
             "trigger", f"is {text!r}: write available-now, once, or how often, as 5 seconds."
         )
         return Trigger(kind="available-now")
+    return Trigger(kind="interval", interval_ms=every_ms)
 
 
 def read_source(name: str, table: Table, context: Context) -> Source | None:
@@ -82,7 +82,7 @@ def read_source(name: str, table: Table, context: Context) -> Source | None:
         if path is None:
             return None
         path = context.path(path)
-        if not _HAS_SCHEME.match(path) and not os.path.exists(path):
+        if not is_url(path) and not os.path.exists(path):
             table.problem("parquet", f"is {path}, where there is nothing.")
         return ParquetSource(name=name, path=path, options=options)
     own = _source_options(kind, table, context)
@@ -95,8 +95,10 @@ def read_source(name: str, table: Table, context: Context) -> Source | None:
         if kind is not None:
             table.problem(None, f"cannot be read: {error}")
         return None
-    _check_values(table, parsed.value_format, parsed.value_schema, parsed.value_options)
+    _check_columns(table, parsed, watermark)
     is_bounded = any(each.lower().startswith("ending") for each in options)
+    if is_bounded and _is_empty(parsed):
+        table.problem("end" if "end" in table else None, "is not after its start: it is empty.")
     return TopicSource(name=name, options=options, is_bounded=is_bounded, watermark=watermark)
 
 
@@ -192,8 +194,10 @@ def _parquet_sink(name: str, input_name: str, table: Table, context: Context) ->
     mode = table.text("output_mode")
     if mode not in (None, "append"):
         table.problem("output_mode", f"is {mode!r}: files can only be added to: leave it out.")
-    for column in columns:
-        if column[:1] in ("", "_", "."):
+    for number, column in enumerate(columns):
+        if column.lower() in [each.lower() for each in columns[:number]]:
+            table.problem("partition_by", f"has {column!r} twice.")
+        if column.strip()[:1] in ("", "_", "."):
             # Most readers of Parquet skip folders of such names, and their rows.
             table.problem("partition_by", f"has {column!r}: give the column a name with a letter.")
     table.finish("a Parquet sink")
@@ -291,22 +295,52 @@ def _watermark(table: Table) -> Watermark | None:
     inner.finish("a watermark")
     if column is None or delay is None:
         return None
-    try:
-        return Watermark(column=column, delay_ms=interval_ms(delay))
-    except InvalidConfig as error:
-        inner.problem("delay", f"is wrong: {error}")
+    delay_ms = _interval_ms(delay)
+    if delay_ms is None:
+        inner.problem("delay", f"is {delay!r}: write a length of time, as 5 seconds or 1 minute.")
         return None
+    return Watermark(column=column, delay_ms=delay_ms)
 
 
-def _check_values(
-    table: Table, value_format: str | None, schema: str | None, options: Mapping[str, str]
-) -> None:
-    """Let the parser of values judge the format and the schema, which takes no Spark to run."""
-    if value_format is None or schema is None:
+def _interval_ms(text: str) -> int | None:
+    """A length of time with its unit: a bare number is seconds to some, and not to others."""
+    found = parse_duration_ms(text, unit_needed=True)
+    return found if found is not None and found >= 0 else None
+
+
+def _is_empty(options: SourceOptions) -> bool:
+    """Whether a source with an end is known to have nothing before it."""
+    match options.start, options.end:
+        case AtTimes(times_ms=int(start_ms)), AtTimes(times_ms=int(end_ms)):
+            return start_ms >= end_ms
+        case AtEdge(edge="latest"), _:
+            return True
+    return isinstance(options.end, AtEdge) and options.end.edge == "earliest"
+
+
+def _check_columns(table: Table, options: SourceOptions, watermark: Watermark | None) -> None:
+    """Let the parser of values judge the format and the schema, and look for the watermark's column
+    in it. It takes no Spark to run."""
+    if options.value_format is None and watermark is None:
         return
-    from penstock.spark.values import value_parser
+    from penstock.spark.schema import source_schema
 
     try:
-        value_parser(value_format, schema, options)
+        columns = {field.name.lower(): field for field in source_schema(options).fields}
     except PenstockError as error:
         table.problem("value", f"is wrong: {error}")
+        return
+    # A field within a column is Spark's to find.
+    if watermark is None or not _NAME.fullmatch(watermark.column):
+        return
+    name, found = watermark.column, columns.get(watermark.column.lower())
+    if found is None:
+        names = [field.name for field in columns.values()]
+        _watermark_problem(table, f"is {name!r}, which is no column of it: {nearest(name, names)}")
+    elif found.dataType.typeName() not in _MOMENTS:
+        kind = found.dataType.simpleString()
+        _watermark_problem(table, f"is {name!r}, which is {kind} and no timestamp.")
+
+
+def _watermark_problem(table: Table, message: str) -> None:
+    table.table("watermark").problem("column", message)

@@ -1,6 +1,7 @@
 """How a query is getting on, from what Spark reports of each batch.
 
-Pure: a report is JSON. The invariant: what a report does not say is None, not zero.
+A report is JSON; who asks the brokers is a parameter. The invariant: what is not known is None, and
+not zero.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.spark.offsets import ABOUT, StreamOffset
+from penstock.spark.pipeline.lag import Latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,8 @@ class BatchProgress:
     rows_out: int | None
     batch_ms: int
     lag: int | None
-    """Messages that were there and not read yet when it ended."""
+    """Messages that were there and not read yet when it was told of, right after its end; when it
+    was planned, where another followed too soon or the broker did not answer."""
     state_rows: int | None
     lost: int
     """Offsets that were gone before the query could read them, since it exists."""
@@ -36,12 +39,14 @@ class BatchProgress:
         return asdict(self)
 
 
-def batch_progress(query: str, report: Mapping[str, Any]) -> BatchProgress:
-    """What a report of Spark's says."""
+def batch_progress(
+    query: str, report: Mapping[str, Any], latest: Latest | None = None
+) -> BatchProgress:
+    """What a report of Spark's says. latest: who knows better how far topics reach."""
     batch_ms = int(report.get("batchDuration") or 0)
     rows = int(report.get("numInputRows") or 0)
     sources = [source for source in report.get("sources", ()) if isinstance(source, Mapping)]
-    lags = [lag for source in sources if (lag := _lag(source)) is not None]
+    lags = [lag for source in sources if (lag := _lag(source, latest)) is not None]
     out = int(report.get("sink", {}).get("numOutputRows", -1))
     operators = report.get("stateOperators", ())
     return BatchProgress(
@@ -58,12 +63,16 @@ def batch_progress(query: str, report: Mapping[str, Any]) -> BatchProgress:
     )
 
 
-def _lag(source: Mapping[str, Any]) -> int | None:
-    end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
-    if end is None or latest is None:
+def _lag(source: Mapping[str, Any], latest: Latest | None) -> int | None:
+    end, planned = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
+    if end is None:
         return None
-    read = end.positions
-    return sum(max(0, offset - read.get(place, 0)) for place, offset in latest.positions.items())
+    ends = None if latest is None else latest(end)
+    if ends is None:
+        ends = None if planned is None else planned.positions
+    if ends is None:
+        return None
+    return sum(max(0, offset - end.positions.get(place, 0)) for place, offset in ends.items())
 
 
 def _lost(source: Mapping[str, Any]) -> int:

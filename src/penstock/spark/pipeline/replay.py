@@ -1,42 +1,54 @@
 """Messages of an archive or a topic, written to a topic again: all, some, slower, at other times.
 
-Key, value and headers stay; the partition if asked for, the timestamp unless shifted. Written in
-chunks, in the order of time, each exactly once (a write of the broker's under the replay's name and
-the chunk's number). The invariant: chunks begin no sooner than the rate allows, and a restart with
-the same checkpoint writes what is missing and nothing else.
+Key, value and headers stay; the partition if asked for, the timestamp unless shifted. The rows are
+found and put in order once, when the replay is planned; then a stretch of them at a time is read,
+and written in chunks, each exactly once (a write of the broker's under the replay's name, numbered
+by the rows that are written with it). The invariant: chunks begin no sooner than the rate allows,
+and a restart with the same checkpoint writes what is missing and nothing else, at whatever rate.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
 from penstock.model.errors import InvalidConfig
+from penstock.spark.cluster import shared_client
 from penstock.spark.pipeline.frames import part
 from penstock.spark.pipeline.replay_plan import (
     Place,
     Plan,
+    Span,
+    Stretch,
+    held,
     load_plan,
-    next_chunk,
-    save_next_chunk,
+    load_progress,
     save_plan,
+    save_progress,
 )
 from penstock.spark.pipeline.run import SparkPlace, running_spark
 from penstock.spark.pipeline.table import parquet_files
+from penstock.spark.sink.batch import write_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# Rows of a chunk where there is no rate: what one task sorts in memory, and a broker stages.
-_CHUNK_ROWS: Final = 500_000
+# What one task sorts in memory, and a broker stages.
+_STRETCH_ROWS: Final = 500_000
 # How much of a rate is one chunk: Spark takes a good part of a second for one, however small.
 _CHUNK_SECONDS: Final = 2.0
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+_ORDER: Final = ("timestamp", "topic", "partition", "offset")
+# Spark numbers the rows of each task from here on: the task's number is in the higher bits.
+_TASK_ROWS: Final = 2**33
 _SETTINGS: Final = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
 Told = Callable[[int, int], None]
@@ -90,15 +102,114 @@ def replay(
         folder = options.checkpoint
         if folder is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-replay-"))
-        plan = load_plan(folder, options.request)
+        stack.enter_context(held(folder))
+        source_id = find_source_id(options)
+        plan = load_plan(folder, options.request, source_id)
         started = stack.enter_context(running_spark(place, "penstock replay", _SETTINGS))
-        if plan is None:
-            plan = _plan(started.spark, options)
-            save_plan(folder, plan)
-        return _write(started.spark, options, plan, folder, told, is_stopping)
+        with part("replay"):
+            if plan is None:
+                plan = plan_replay(started.spark, options, source_id)
+                save_plan(folder, plan)
+            return write_planned(started.spark, options, plan, folder, told, is_stopping)
 
 
-def _write(
+def find_source_id(options: ReplayOptions) -> str | None:
+    """The id of the topic that is read; None for a folder."""
+    if options.is_folder:
+        return None
+    admin = shared_client(options.bootstrap).admin
+    return admin.describe_topic(options.source).topic_id
+
+
+# --- planning ----------------------------------------------------------------------------------
+
+
+def plan_replay(
+    spark: SparkSession,
+    options: ReplayOptions,
+    source_id: str | None,
+    stretch_rows: int = _STRETCH_ROWS,
+) -> Plan:
+    """Look at the rows' places, once, and cut."""
+    from pyspark.sql.functions import col, lit, timestamp_millis
+
+    frame = _selected(_read(spark, options), options, options.to_ms)
+    if options.from_ms is not None:
+        frame = frame.where(col("timestamp") >= timestamp_millis(lit(options.from_ms)))
+    stretches = _cut(frame, stretch_rows)
+    shift_ms = 0
+    if options.shift == "now":
+        if stretches:
+            shift_ms = int(time.time() * 1000) - stretches[0].begin.time_us // 1000
+    elif options.shift is not None:
+        shift_ms = options.shift
+    return Plan(
+        name=f"penstock-replay-{uuid4().hex}",
+        request=options.request,
+        source_id=source_id,
+        to_ms=options.to_ms,
+        shift_ms=shift_ms,
+        stretches=stretches,
+    )
+
+
+def _cut(frame: DataFrame, stretch_rows: int) -> tuple[Stretch, ...]:
+    """The rows in their order, so many at a time. Only places are sorted, not what the messages
+    hold, and by all tasks together: each row's number is the rows of the tasks before its own, and
+    its number there."""
+    from pyspark.sql.functions import (
+        col,
+        create_map,
+        lit,
+        monotonically_increasing_id,
+        spark_partition_id,
+    )
+
+    index = monotonically_increasing_id().bitwiseAND(_TASK_ROWS - 1)
+    places = frame.select(*_ORDER).orderBy(*_ORDER)
+    # Kept, so that all that is asked is of one reading: a topic may grow meanwhile.
+    places = places.select("*", spark_partition_id().alias("task"), index.alias("index")).persist()
+    try:
+        counts = {int(task): int(rows) for task, rows in places.groupBy("task").count().collect()}
+        if not counts:
+            return ()
+        tasks = sorted(counts)
+        before = accumulate((counts[task] for task in tasks[:-1]), initial=0)
+        pairs = [lit(each) for pair in zip(tasks, before, strict=True) for each in pair]
+        number = create_map(*pairs)[col("task")] + col("index")
+        return _stretches(places, number, stretch_rows)
+    finally:
+        places.unpersist()
+
+
+def _stretches(places: DataFrame, number: Column, stretch_rows: int) -> tuple[Stretch, ...]:
+    from pyspark.sql.functions import count, floor, struct, unix_micros
+    from pyspark.sql.functions import max as greatest
+    from pyspark.sql.functions import min as least
+
+    place = struct(unix_micros("timestamp"), "topic", "partition", "offset")
+    stretch = floor(number / stretch_rows).alias("stretch")
+    found = places.groupBy(stretch, "topic", "partition").agg(
+        count("*"), least("offset"), greatest("offset") + 1, least(place)
+    )
+    parts: dict[int, list[tuple[Place, int, Span]]] = {}
+    for name, topic, partition, rows, first, end, begin in found.collect():
+        span = Span(str(topic), int(partition), int(first), int(end))
+        parts.setdefault(int(name), []).append((Place(*begin), int(rows), span))
+    return tuple(
+        Stretch(
+            begin=min(begin for begin, _, _ in parts[name]),
+            rows=sum(rows for _, rows, _ in parts[name]),
+            spans=tuple(sorted(span for _, _, span in parts[name])),
+        )
+        for name in sorted(parts)
+    )
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_planned(
     spark: SparkSession,
     options: ReplayOptions,
     plan: Plan,
@@ -106,87 +217,151 @@ def _write(
     told: Told,
     is_stopping: Callable[[], bool],
 ) -> tuple[bool, int]:
+    """What of the plan is not written yet: whether all of it is now, and how much is."""
     pace = Pace(options.rows_per_s)
-    first = next_chunk(folder)
-    done = min(first * plan.chunk_rows, plan.rows)
+    done = _rows_written(options, plan, folder)
     told(done, plan.rows)
-    for chunk in range(first, len(plan.begins)):
-        while (wait_s := pace.wait_s(time.monotonic())) > 0 and not is_stopping():
-            time.sleep(min(wait_s, 0.2))
-        if is_stopping():
-            return False, done
-        pace.begin(plan.rows_of(chunk), time.monotonic())
-        with part("replay"):
-            _write_chunk(_chunk(_selected(spark, options, plan), plan, chunk), options, plan, chunk)
-        save_next_chunk(folder, chunk + 1)
-        done += plan.rows_of(chunk)
-        told(done, plan.rows)
+    end = 0
+    for number, stretch in enumerate(plan.stretches):
+        first, end = end, end + stretch.rows
+        if done >= end:
+            continue
+        with _stretch_rows(spark, options, plan, number) as rows:
+            while done < end:
+                if not _wait(pace, is_stopping):
+                    return False, done
+                count = min(_chunk_rows(options), end - done)
+                pace.begin(count, time.monotonic())
+                chunk = rows.where(f"number >= {done - first} AND number < {done - first + count}")
+                _write_chunk(chunk, options, plan, done + count)
+                done += count
+                save_progress(folder, done)
+                told(done, plan.rows)
     return True, done
 
 
-def _write_chunk(frame: DataFrame, options: ReplayOptions, plan: Plan, chunk: int) -> None:
+def _rows_written(options: ReplayOptions, plan: Plan, folder: str) -> int:
+    """As the broker has it: a process may be killed before it has noted what it wrote. What it
+    noted counts where the broker was not asked for so long that it has forgotten."""
+    write = write_name(plan.name, options.topic)
+    return max(load_progress(folder), shared_client(options.bootstrap).committed_epoch(write) or 0)
+
+
+def _chunk_rows(options: ReplayOptions) -> int:
+    """How many rows are written at once, at most."""
+    if options.rows_per_s is None:
+        return _STRETCH_ROWS
+    return max(1, int(options.rows_per_s * _CHUNK_SECONDS))
+
+
+def _wait(pace: Pace, is_stopping: Callable[[], bool]) -> bool:
+    """Until the next chunk may be written; False if it is not to be."""
+    while (wait_s := pace.wait_s(time.monotonic())) > 0 and not is_stopping():
+        time.sleep(min(wait_s, 0.2))
+    return not is_stopping()
+
+
+@contextmanager
+def _stretch_rows(
+    spark: SparkSession, options: ReplayOptions, plan: Plan, number: int
+) -> Iterator[DataFrame]:
+    """The rows of a stretch, in one task in their order, numbered from 0. They are kept while they
+    are written, chunk by chunk."""
+    from pyspark.sql.functions import monotonically_increasing_id
+
+    stretch = plan.stretches[number]
+    frame = _selected(_read(spark, options, stretch.spans), options, plan.to_ms)
+    frame = frame.where(_is_from(stretch.begin))
+    if options.is_folder:
+        # It says nothing new, but files are passed over by it. Of a topic the first offset is
+        # asked for as it is, so that the source explains why it is gone if it is.
+        frame = frame.where(_is_timed(stretch.begin, ">="))
+    if number + 1 < len(plan.stretches):
+        following = plan.stretches[number + 1].begin
+        frame = frame.where(~_is_from(following)).where(_is_timed(following, "<="))
+    frame = frame.select(*_NEEDED).repartition(1).sortWithinPartitions(*_ORDER)
+    rows = frame.withColumn("number", monotonically_increasing_id()).persist()
+    try:
+        _check_rows(rows.count(), stretch, options)
+        yield rows
+    finally:
+        rows.unpersist()
+
+
+def _check_rows(found: int, stretch: Stretch, options: ReplayOptions) -> None:
+    """A row that is missing would be a loss that nobody sees, and shift those behind it."""
+    if found != stretch.rows:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=stretch.begin.time_us)
+        raise InvalidConfig(
+            f"{options.source} has {found} of the {stretch.rows} messages from {at.isoformat()} on "
+            f"that were there when the replay was planned: some were removed, or --where says "
+            f"something else of them by now; replay the rest with another checkpoint, and "
+            f"--from-time."
+        )
+
+
+def _write_chunk(chunk: DataFrame, options: ReplayOptions, plan: Plan, rows_written: int) -> None:
+    """Write rows with which so many are written."""
     from pyspark.sql.functions import col, timestamp_micros, unix_micros
 
     timestamp = timestamp_micros(unix_micros("timestamp") + plan.shift_ms * 1000)
     columns = [col("key"), col("value"), col("headers"), timestamp.alias("timestamp")]
     if options.keep_partition:
         columns.append(col("partition"))
-    # One task, sorted: rows reach the topic in the order they had.
-    rows = frame.repartition(1).sortWithinPartitions("timestamp", "topic", "partition", "offset")
-    writer = rows.select(*columns).write.format("penstock").mode("append")
+    writer = chunk.select(*columns).write.format("penstock").mode("append")
     writer = writer.option("bootstrap", options.bootstrap).option("topic", options.topic)
-    writer.option("txnAppId", plan.name).option("txnVersion", str(chunk)).save()
+    writer.option("txnAppId", plan.name).option("txnVersion", str(rows_written)).save()
 
 
-def _plan(spark: SparkSession, options: ReplayOptions) -> Plan:
-    """Look at the rows' places once, and cut."""
-    with part("replay"):
-        rate = options.rows_per_s
-        chunk_rows = _CHUNK_ROWS if rate is None else max(1, int(rate * _CHUNK_SECONDS))
-        selected = _selected(spark, options, None)
-        rows = selected.count()
-        begins = _begins(selected, chunk_rows)
-    shift_ms = 0
-    if options.shift == "now":
-        shift_ms = int(time.time() * 1000) - begins[0].time_us // 1000 if begins else 0
-    elif options.shift is not None:
-        shift_ms = options.shift
-    assert len(begins) == -(-rows // chunk_rows), (len(begins), rows, chunk_rows)
-    return Plan(
-        name=f"penstock-replay-{uuid4().hex}",
-        request=options.request,
-        from_ms=options.from_ms,
-        to_ms=options.to_ms,
-        shift_ms=shift_ms,
-        rows=rows,
-        chunk_rows=chunk_rows,
-        begins=tuple(begins),
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _read(
+    spark: SparkSession, options: ReplayOptions, spans: Sequence[Span] | None = None
+) -> DataFrame:
+    """All that the source has, or what it has within the spans."""
+    if options.is_folder:
+        return _read_folder(spark, options.source, spans)
+    reader = spark.read.format("penstock").option("bootstrap", options.bootstrap)
+    reader = reader.option("includeHeaders", "true")
+    if spans is None:
+        return reader.option("subscribe", options.source).load()
+    partitions = [span.partition for span in spans]
+    starts = {str(span.partition): span.first_offset for span in spans}
+    ends = {str(span.partition): span.end_offset for span in spans}
+    reader = reader.option("assign", json.dumps({options.source: partitions}))
+    reader = reader.option("startingOffsets", json.dumps({options.source: starts}))
+    return reader.option("endingOffsets", json.dumps({options.source: ends})).load()
+
+
+def _read_folder(spark: SparkSession, folder: str, spans: Sequence[Span] | None) -> DataFrame:
+    from pyspark.sql.functions import broadcast, col
+
+    if next(parquet_files(folder), None) is None:
+        raise InvalidConfig(f"{folder} has no Parquet files: is it an archive?")
+    frame = spark.read.parquet(folder)
+    missing = [name for name in _NEEDED if name not in frame.columns]
+    if missing:
+        raise InvalidConfig(f"{folder} is no archive: its files have no {', '.join(missing)}.")
+    if spans is None:
+        return frame
+    known = spark.createDataFrame(
+        list(spans), "topic string, partition int, first_offset long, end_offset long"
     )
+    # As a table, since an archive may have thousands of partitions.
+    frame = frame.join(broadcast(known), ["topic", "partition"])
+    is_within = (col("offset") >= col("first_offset")) & (col("offset") < col("end_offset"))
+    return frame.where(is_within).drop("first_offset", "end_offset")
 
 
-def _begins(selected: DataFrame, chunk_rows: int) -> list[Place]:
-    """The first row of every chunk. Only places are sorted, not what the messages hold."""
-    places = selected.selectExpr(
-        "unix_micros(timestamp) AS time", "topic", "partition", "offset"
-    ).selectExpr("*", "row_number() OVER (ORDER BY time, topic, partition, offset) - 1 AS number")
-    rows = places.where(f"number % {chunk_rows} = 0").orderBy("number").collect()
-    return [Place(int(row[0]), str(row[1]), int(row[2]), int(row[3])) for row in rows]
-
-
-def _selected(spark: SparkSession, options: ReplayOptions, plan: Plan | None) -> DataFrame:
-    """The rows that are asked for. What a plan says of time holds: `10m-ago` moves on."""
+def _selected(frame: DataFrame, options: ReplayOptions, to_ms: int | None) -> DataFrame:
+    """The rows that are asked for. The time is given, because `10m-ago` moves on."""
     from pyspark.sql.functions import col, expr, lit, timestamp_millis
 
-    from_ms, to_ms = (
-        (options.from_ms, options.to_ms) if plan is None else (plan.from_ms, plan.to_ms)
-    )
-    frame = _read(spark, options)
-    if from_ms is not None:
-        frame = frame.where(col("timestamp") >= timestamp_millis(lit(from_ms)))
     if to_ms is not None:
         frame = frame.where(col("timestamp") < timestamp_millis(lit(to_ms)))
     if options.offsets is not None:
-        ranges = [_range(*each) for each in options.offsets.items()]
+        ranges = [_is_between(*each) for each in options.offsets.items()]
         chosen = ranges[0]
         for each in ranges[1:]:
             chosen = chosen | each
@@ -194,22 +369,7 @@ def _selected(spark: SparkSession, options: ReplayOptions, plan: Plan | None) ->
     return frame if options.where is None else frame.where(expr(options.where))
 
 
-def _read(spark: SparkSession, options: ReplayOptions) -> DataFrame:
-    if not options.is_folder:
-        reader = spark.read.format("penstock").option("bootstrap", options.bootstrap)
-        return reader.option("subscribe", options.source).option("includeHeaders", "true").load()
-    if next(parquet_files(options.source), None) is None:
-        raise InvalidConfig(f"{options.source} has no Parquet files: is it an archive?")
-    frame = spark.read.parquet(options.source)
-    missing = [name for name in _NEEDED if name not in frame.columns]
-    if missing:
-        raise InvalidConfig(
-            f"{options.source} is no archive: its files have no {', '.join(missing)}."
-        )
-    return frame
-
-
-def _range(partition: int, offsets: tuple[int, int | None]) -> Column:
+def _is_between(partition: int, offsets: tuple[int, int | None]) -> Column:
     from pyspark.sql.functions import col
 
     start, end = offsets
@@ -217,34 +377,21 @@ def _range(partition: int, offsets: tuple[int, int | None]) -> Column:
     return chosen if end is None else chosen & (col("offset") < end)
 
 
-def _chunk(frame: DataFrame, plan: Plan, chunk: int) -> DataFrame:
-    """The rows from this chunk's first up to the next one's."""
-    frame = frame.where(_is_from(plan.begins[chunk]))
-    if chunk + 1 < len(plan.begins):
-        frame = frame.where(
-            ~_is_from(plan.begins[chunk + 1]) & _is_not_after(plan.begins[chunk + 1])
-        )
-    return frame
-
-
 def _is_from(place: Place) -> Column:
-    """Whether a row is at this place or behind it. The comparison of times alone says nothing new,
-    but files and topics can be narrowed by it."""
-    from pyspark.sql.functions import col, lit, struct, timestamp_micros
+    """Whether a row is at this place or behind it."""
+    from pyspark.sql.functions import lit, struct, timestamp_micros
 
-    moment = timestamp_micros(lit(place.time_us))
     here = struct(
-        moment.alias("timestamp"),
+        timestamp_micros(lit(place.time_us)).alias("timestamp"),
         lit(place.topic).alias("topic"),
         lit(place.partition).alias("partition"),
         lit(place.offset).cast("long").alias("offset"),
     )
-    return (col("timestamp") >= moment) & (
-        struct("timestamp", "topic", "partition", "offset") >= here
-    )
+    return struct(*_ORDER) >= here
 
 
-def _is_not_after(place: Place) -> Column:
-    from pyspark.sql.functions import col, lit, timestamp_micros
+def _is_timed(place: Place, comparison: Literal["<=", ">="]) -> Column:
+    """Whether a row's time is as the place's or on that side of it."""
+    from pyspark.sql.functions import expr
 
-    return col("timestamp") <= timestamp_micros(lit(place.time_us))
+    return expr(f"timestamp {comparison} timestamp_micros({place.time_us})")

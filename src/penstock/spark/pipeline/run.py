@@ -13,7 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.spark.option_values import bootstrap_of
+from penstock.spark.pipeline.checkpoint import claim_here, claim_there
 from penstock.spark.pipeline.frames import build_frames
+from penstock.spark.pipeline.lag import latest_at
 from penstock.spark.pipeline.shipping import reach_executors
 from penstock.spark.pipeline.sinks import Show, opened, start_query, write_batch
 from penstock.spark.pipeline.spec import Pipeline
@@ -56,10 +59,12 @@ class SparkPlace:
 
 def run_pipeline(pipeline: Pipeline, place: SparkPlace, observer: Observer) -> bool:
     """Whether it came to its end, and was not told to end before."""
+    claim_here(pipeline)
     with (
         opened(pipeline) as tables,
         running_spark(place, f"penstock {pipeline.name}", pipeline.spark) as started,
     ):
+        claim_there(pipeline, started.spark)
         frames = build_frames(started.spark, pipeline, started.work_folder)
         observer.started(len(pipeline.sinks), is_sent=started.is_sent)
         if pipeline.is_batch:
@@ -71,7 +76,9 @@ def run_pipeline(pipeline: Pipeline, place: SparkPlace, observer: Observer) -> b
             sink.name: start_query(pipeline, sink, frames, tables, observer.show)
             for sink in pipeline.sinks
         }
-        return watch(queries, observer.report, observer.is_stopping)
+        streams = [each for sink in pipeline.sinks for each in pipeline.streams_of(sink)]
+        latest = latest_at(filter(None, (bootstrap_of(each.options) for each in streams)))
+        return watch(queries, latest, observer.report, observer.is_stopping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

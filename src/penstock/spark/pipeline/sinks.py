@@ -6,16 +6,16 @@ and the pipeline is run again: topics by the data source's own way, folders by t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
-from penstock.model.errors import InvalidConfig, UnavailableError
+from penstock.model.errors import UnavailableError
 from penstock.spark.pipeline.errors import sentence
+from penstock.spark.pipeline.existing import check_here, check_there, checkpoint_of
 from penstock.spark.pipeline.frames import Frames, part
+from penstock.spark.pipeline.locations import for_spark, is_url, local_path
 from penstock.spark.pipeline.spec import (
     ConsoleSink,
     ParquetSink,
@@ -24,8 +24,9 @@ from penstock.spark.pipeline.spec import (
     TopicSink,
     Trigger,
 )
-from penstock.spark.pipeline.table import ParquetTable
+from penstock.spark.pipeline.table import ParquetTable, Write
 from penstock.spark.pipeline.watch import await_sources
+from penstock.spark.sink.options import parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -54,9 +55,10 @@ def opened(pipeline: Pipeline) -> Iterator[Opened]:
     with ExitStack() as stack:
         tables: dict[str, ParquetTable] = {}
         for sink in pipeline.sinks:
-            if isinstance(sink, ParquetSink) and "://" not in sink.path:
-                tables[sink.name] = stack.enter_context(ParquetTable(sink.path))
-                _check_existing(pipeline, sink, tables[sink.name])
+            if isinstance(sink, ParquetSink) and not is_url(sink.path):
+                table = stack.enter_context(ParquetTable(local_path(sink.path)))
+                check_here(pipeline, sink, table)
+                tables[sink.name] = table
         yield Opened(tables)
 
 
@@ -64,7 +66,6 @@ def start_query(
     pipeline: Pipeline, sink: Sink, frames: Frames, tables: Opened, show: Show
 ) -> StreamingQuery:
     """A streaming query, under its own folder of the checkpoint."""
-    assert pipeline.checkpoint is not None
     with part(f"sinks.{sink.name}"):
         frame = frames[sink.input.lower()]
         match sink:
@@ -76,10 +77,13 @@ def start_query(
                 writer = writer.options(**sink.options).outputMode(sink.output_mode)
             case ConsoleSink():
                 writer = frame.writeStream.outputMode(sink.output_mode)
-                writer = writer.foreachBatch(one_sentence(_shower(sink, show, shows_nothing=False)))
+                writer = writer.foreachBatch(one_sentence(_shower(sink, show)))
             case ParquetSink():
-                writer = _parquet_stream(frame, sink, tables)
-        writer = writer.option("checkpointLocation", _checkpoint_of(pipeline.checkpoint, sink.name))
+                table = tables.tables.get(sink.name)
+                check_there(pipeline, sink, table, frame.sparkSession)
+                writer = _parquet_stream(frame, sink, table)
+        checkpoint = for_spark(checkpoint_of(pipeline, sink.name))
+        writer = writer.option("checkpointLocation", checkpoint)
         return await_sources(triggered(writer, pipeline.trigger).start())
 
 
@@ -92,14 +96,10 @@ def write_batch(sink: Sink, frames: Frames, tables: Opened, show: Show) -> None:
                 writer = _shaped(frame, sink).write.format("penstock")
                 writer.options(**sink.options).mode("append").save()
             case ConsoleSink():
-                _shower(sink, show, shows_nothing=True)(frame, 0)
-            case ParquetSink() if sink.name in tables.tables:
-                tables.tables[sink.name].commit(
-                    uuid4().hex,
-                    0,
-                    _file_writer(frame, sink),
-                    is_replacing=sink.if_exists == "overwrite",
-                )
+                rows = frame.limit(sink.rows_max).collect()
+                show(sink.name, frame.columns, [list(row) for row in rows])
+            case ParquetSink() if (table := tables.tables.get(sink.name)) is not None:
+                table.add(_file_writer(frame, sink), is_replacing=sink.if_exists == "overwrite")
             case ParquetSink():
                 _partitioned(frame, sink).mode(sink.if_exists).parquet(sink.path)
 
@@ -117,11 +117,14 @@ def triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
 def _topic_writer(sink: TopicSink) -> Handle:
     """For update mode, which Spark has not for sinks in Python: a batch at a time, exactly once by
     the query's id and the batch's number, as the sink itself does it."""
+    is_exactly_once = parse_options(sink.options, is_streaming=False).is_exactly_once
 
     def write(batch: DataFrame, number: int) -> None:
         writer = _shaped(batch, sink).write.format("penstock").options(**sink.options)
-        writer = writer.option("txnAppId", f"spark/{query_id(batch)}")
-        writer.option("txnVersion", str(number)).mode("append").save()
+        if is_exactly_once:
+            writer = writer.option("txnAppId", f"spark/{query_id(batch)}")
+            writer = writer.option("txnVersion", str(number))
+        writer.mode("append").save()
 
     return write
 
@@ -147,26 +150,6 @@ def one_sentence(handle: Handle) -> Handle:
     return run
 
 
-def _check_existing(pipeline: Pipeline, sink: ParquetSink, table: ParquetTable) -> None:
-    if sink.if_exists != "error" or table.is_empty():
-        return
-    if pipeline.is_batch:
-        raise InvalidConfig(
-            f"sinks.{sink.name}: {sink.path} has files already: set if_exists to append or "
-            "overwrite, or take another folder."
-        )
-    assert pipeline.checkpoint is not None
-    if not os.path.exists(os.path.join(_checkpoint_of(pipeline.checkpoint, sink.name), "metadata")):
-        raise InvalidConfig(
-            f"sinks.{sink.name}: {sink.path} has files already and the checkpoint is new, so rows "
-            "may be written again: set if_exists to append, or use the checkpoint they came with."
-        )
-
-
-def _checkpoint_of(root: str, sink: str) -> str:
-    return f"{root.rstrip('/')}/{sink}"
-
-
 def _shaped(frame: DataFrame, sink: TopicSink) -> DataFrame:
     """The columns that a topic takes."""
     from pyspark.sql.functions import expr, struct, to_json
@@ -179,30 +162,54 @@ def _shaped(frame: DataFrame, sink: TopicSink) -> DataFrame:
     return frame.select(expr(sink.key).cast("string").alias("key"), value)
 
 
-def _shower(sink: ConsoleSink, show: Show, *, shows_nothing: bool) -> Handle:
+def _shower(sink: ConsoleSink, show: Show) -> Handle:
     def show_rows(frame: DataFrame, _batch: int) -> None:
-        rows = frame.limit(sink.rows_max).collect()
-        if rows or shows_nothing:
+        from pyspark.sql.functions import monotonically_increasing_id
+
+        # The first rows, as they come; but unlike a limit alone, which is content when it has
+        # them, this reads all rows of all partitions: else Spark misses the rest of their state.
+        ordered = frame.orderBy(monotonically_increasing_id())
+        rows = ordered.limit(sink.rows_max).collect()
+        if rows:
             show(sink.name, frame.columns, [list(row) for row in rows])
 
     return show_rows
 
 
-def _parquet_stream(frame: DataFrame, sink: ParquetSink, tables: Opened) -> DataStreamWriter:
-    table = tables.tables.get(sink.name)
+def _parquet_stream(
+    frame: DataFrame, sink: ParquetSink, table: ParquetTable | None
+) -> DataStreamWriter:
     if table is None:
         # No renames to rest on there: Spark's own way, whose files Spark alone reads exactly once.
         writer = frame.writeStream.format("parquet").options(**sink.options)
         return writer.option("path", sink.path).partitionBy(*sink.partition_by)
 
     def add(batch: DataFrame, number: int) -> None:
-        table.commit(query_id(batch), number, _file_writer(batch, sink))
+        if not table.commit(query_id(batch), number, _file_writer(batch, sink)):
+            # Its rows are there; but Spark wants the batch's state, which comes with its rows.
+            batch.write.format("noop").mode("overwrite").save()
 
     return frame.writeStream.foreachBatch(one_sentence(add))
 
 
-def _file_writer(frame: DataFrame, sink: ParquetSink) -> Callable[[str], None]:
-    return lambda folder: _partitioned(frame, sink).parquet(folder)
+def _file_writer(frame: DataFrame, sink: ParquetSink) -> Write:
+    def write(folder: str) -> int:
+        return written_rows(
+            frame, lambda counted: _partitioned(counted, sink).parquet(for_spark(folder))
+        )
+
+    return write
+
+
+def written_rows(frame: DataFrame, write: Callable[[DataFrame], None]) -> int:
+    """Write a frame. How many rows its tasks had, wherever they ran: each is counted in the attempt
+    that counts."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    observation = Observation()
+    write(frame.observe(observation, count(lit(1)).alias("rows")))
+    return int(observation.get["rows"])
 
 
 def _partitioned(frame: DataFrame, sink: ParquetSink) -> DataFrameWriter:

@@ -143,3 +143,12 @@ class Pipeline:
                 found.add(name)
                 waiting += [each.lower() for each in inputs.get(name, ())]
         return {source.name for source in self.sources if source.name.lower() in found}
+
+    def streams_of(self, sink: Sink) -> list[TopicSource]:
+        """Those of them that do not end."""
+        names = self.sources_of(sink)
+        return [
+            source
+            for source in self.sources
+            if source.name in names and isinstance(source, TopicSource) and not source.is_bounded
+        ]

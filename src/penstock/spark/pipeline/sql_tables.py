@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from penstock.model.errors import InvalidConfig
@@ -26,8 +27,15 @@ _TOKEN: Final = re.compile(
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 # `FROM` within these is a part of a function: extract(year FROM at).
 _FUNCTIONS_WITH_FROM: Final = frozenset({"extract", "trim", "substring", "substr", "overlay"})
-# What follows FROM and is no table.
-_NO_TABLES: Final = frozenset({"lateral", "values", "select", "stream", "identifier"})
+# What may stand where a table is awaited, and is none.
+_NO_TABLES: Final = frozenset(
+    {"lateral", "values", "select", "from", "with", "table", "stream", "identifier"}
+)
+# What ends a FROM: a comma after it is followed by no table. `|` begins `|>`.
+_ENDS: Final = frozenset(
+    {"where", "group", "having", "order", "sort", "cluster", "distribute", "window", "qualify"}
+    | {"limit", "offset", "union", "except", "minus", "intersect", "select", "|"}
+)
 
 
 class _Token(NamedTuple):
@@ -53,9 +61,7 @@ def tables_of(sql: str) -> list[str]:
     if not tokens:
         raise InvalidConfig("there is no SQL in it.")
     _check_brackets(tokens)
-    common = {name.lower() for name in _common_tables(tokens)}
-    names = (name for name in _read_tables(tokens) if name.lower() not in common)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(_read_tables(tokens)))
 
 
 def _tokens(sql: str) -> Iterator[_Token]:
@@ -81,67 +87,86 @@ def _check_brackets(tokens: list[_Token]) -> None:
         raise InvalidConfig(f"its {waiting[-1]} is not closed.")
 
 
-def _common_tables(tokens: list[_Token]) -> Iterator[str]:
-    """The names that WITH gives: `name AS (`, or `name (columns) AS (`."""
-    if not any(token.lower == "with" for token in tokens):
-        return
-    for index, token in enumerate(tokens[:-2]):
-        if token.name is None:
-            continue
-        after = index + 1
-        if tokens[after].text == "(":
-            while after < len(tokens) - 1 and tokens[after].text != ")":
-                after += 1
-            after += 1
-        following = [each.lower for each in tokens[after : after + 2]]
-        if following == ["as", "("]:
-            yield token.name
+@dataclass(slots=True, kw_only=True)
+class _Scope:
+    """What is known within one pair of brackets, up to the token at hand."""
+
+    function: str = ""
+    """The word before the brackets."""
+    common: set[str] = field(default_factory=set)
+    """The names that WITH has given, in lower case."""
+    is_list: bool = False
+    """Whether this is a FROM's list, in which a table follows a comma."""
+    is_table_awaited: bool = False
+    is_name_awaited: bool = False
+    """Whether WITH gives a name next."""
+    is_recursive: bool = False
+    named: str | None = None
+    """The name that WITH gives to what is being read: it is known behind it, and not within,
+    unless WITH is recursive."""
+
+    def inner(self, function: str, *, is_table: bool) -> _Scope:
+        common = set(self.common)
+        if self.is_recursive and self.named is not None:
+            common.add(self.named)
+        # In the place of a table, brackets hold a query, or tables again.
+        return _Scope(function=function, common=common, is_list=is_table, is_table_awaited=is_table)
+
+    def keep_name(self) -> None:
+        """What WITH named has been read."""
+        if self.named is not None:
+            self.common.add(self.named)
+            self.named = None
 
 
 def _read_tables(tokens: list[_Token]) -> Iterator[str]:
-    functions: list[str] = []  # what each open bracket belongs to
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
+    scopes = [_Scope()]
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].lower if index else ""
+        if token.text == ")":
+            scopes.pop()
+            continue
+        scope = scopes[-1]
+        is_table, scope.is_table_awaited = scope.is_table_awaited, False
         if token.text == "(":
-            functions.append(tokens[index - 1].lower if index else "")
-        elif token.text == ")":
-            functions.pop()
-        elif token.lower == "join":
-            yield from _table_at(tokens, index + 1)
-        elif token.lower == "from" and not _is_of_function(tokens, index, functions):
-            yield from _list_at(tokens, index + 1)
-        index += 1
+            if before == ")":
+                scope.keep_name()
+            scopes.append(scope.inner(before, is_table=is_table))
+        elif scope.is_name_awaited:
+            scope.is_recursive |= token.lower == "recursive"
+            scope.is_name_awaited = token.lower == "recursive"
+            scope.named = (token.name or "").lower()
+        elif is_table and (name := _table_at(tokens, index)) is not None:
+            if name.lower() not in scope.common:
+                yield name
+        else:
+            _follow(scope, token.lower, before, is_table=is_table)
 
 
-def _is_of_function(tokens: list[_Token], index: int, functions: list[str]) -> bool:
-    """Whether this FROM is of `extract(… FROM …)` or of `IS DISTINCT FROM`."""
-    if functions and functions[-1] in _FUNCTIONS_WITH_FROM:
-        return True
-    return index > 0 and tokens[index - 1].lower == "distinct"
+def _follow(scope: _Scope, word: str, before: str, *, is_table: bool) -> None:
+    """What a word or a mark makes of the words behind it."""
+    if word in ("select", "from", "values"):
+        scope.keep_name()
+    if word == "with":
+        scope.is_name_awaited = True
+    elif word == "," and scope.named is not None:
+        scope.keep_name()
+        scope.is_name_awaited = True
+    elif word == ",":
+        scope.is_table_awaited = scope.is_list
+    elif word == "join":
+        scope.is_table_awaited = True
+    elif word == "from":
+        # Neither `extract(… FROM …)` nor `IS DISTINCT FROM` reads a table.
+        if scope.function not in _FUNCTIONS_WITH_FROM and before != "distinct":
+            scope.is_list = scope.is_table_awaited = True
+    elif word in _ENDS or (word == "lateral" and not is_table):
+        scope.is_list = False
 
 
-def _list_at(tokens: list[_Token], index: int) -> Iterator[str]:
-    """The tables of a FROM: several with commas, each perhaps with an alias."""
-    while True:
-        yield from _table_at(tokens, index)
-        if index < len(tokens) and tokens[index].text == "(":
-            return  # what is inside is found by itself; nobody mixes it with a list of names
-        index += 1
-        if index < len(tokens) and tokens[index].lower == "as":
-            index += 1
-        if index + 1 < len(tokens) and tokens[index].name and tokens[index + 1].text == ",":
-            index += 1
-        if index >= len(tokens) or tokens[index].text != ",":
-            return
-        index += 1
-
-
-def _table_at(tokens: list[_Token], index: int) -> Iterator[str]:
-    if index >= len(tokens):
-        return
+def _table_at(tokens: list[_Token], index: int) -> str | None:
     token = tokens[index]
-    name = token.name
     following = tokens[index + 1].text if index + 1 < len(tokens) else ""
-    if name and following not in ("(", ".") and token.lower not in _NO_TABLES:
-        yield name
+    if following in ("(", ".") or token.lower in _NO_TABLES:
+        return None
+    return token.name

@@ -8,13 +8,15 @@ A batch is written to the staging folder, then its writer's journal is replaced 
 the batch and its files: that is the decision. Then the files are renamed into the folder. Whatever
 was killed, `open` carries out what was decided and throws away the rest. The invariants: a batch of
 a writer is decided once, so a batch that is tried again changes nothing; and a file in the folder
-is complete, on the disk, and never changed.
+is complete, on the disk, and never changed. While a batch's room in the staging folder is there,
+what was decided may not be done; when it is gone, it is.
 
 Only POSIX file systems: it rests on renames. One process at a time writes to a folder (a lock).
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -31,11 +33,20 @@ from penstock.model.errors import Busy, InvalidConfig, StorageFailed
 
 OWN_FOLDER: Final = "_penstock"
 _JOURNALS: Final = "writers"
+_JOURNAL: Final = ".json"
+# Of a journal that is being written.
+_DRAFT: Final = ".new"
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".parquet"
 _VERSION: Final = 1
 # Of a writer's name, in its files' names: enough to tell writers apart.
 _NAME_LENGTH: Final = 12
+# Of writers of one batch, which nobody asks for when it is done.
+_ONCE: Final = "once-"
+
+Write = Callable[[str], int]
+"""Writes Parquet files to a folder that is not there yet, in partition folders of its own. How many
+rows those say who wrote them, which may have been other machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +64,8 @@ class ParquetTable:
     """One such folder; a context manager that holds its lock."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = os.path.abspath(folder)
+        # Where a link leads to: the staging folder must be on the same file system.
+        self.folder = os.path.realpath(folder)
         parent, name = os.path.split(self.folder)
         self.staging = os.path.join(parent, f"_{name}.staging")
         self._journals = os.path.join(self.folder, OWN_FOLDER, _JOURNALS)
@@ -64,6 +76,7 @@ class ParquetTable:
             os.makedirs(self._journals, exist_ok=True)
             self._take_lock()
             self._recover()
+            self._check_renames()
         except OSError as error:
             self.close()
             raise InvalidConfig(
@@ -98,24 +111,37 @@ class ParquetTable:
         decision = self._decision(self._journal(writer))
         return None if decision is None else decision.batch
 
-    def commit(
-        self, writer: str, batch: int, write: Callable[[str], None], *, is_replacing: bool = False
-    ) -> bool:
-        """Add a batch, unless it was decided before: then nothing is done and False comes back.
-
-        `write` gets a folder that is not there yet and writes Parquet files to it, in partition
-        folders of its own. `is_replacing`: what was in the table goes."""
+    def commit(self, writer: str, batch: int, write: Write) -> bool:
+        """Add a batch, unless it was decided before: then nothing is done and False comes back."""
         last = self.last_batch(writer)
         if last is not None and last >= batch:
             return False
+        self._add(writer, batch, write, ())
+        return True
+
+    def add(self, write: Write, *, is_replacing: bool = False) -> None:
+        """Add rows whose writer does not come back. `is_replacing`: what was in the table goes."""
+        writer = f"{_ONCE}{uuid4().hex}"
+        self._add(writer, 0, write, tuple(self._files()) if is_replacing else ())
+        _unlink(self._journal(writer))
+
+    def _add(self, writer: str, batch: int, write: Write, remove: tuple[str, ...]) -> None:
         room = uuid4().hex
         staged = os.path.join(self.staging, room)
         os.makedirs(self.staging, exist_ok=True)
-        write(staged)
-        files = [os.path.relpath(path, staged) for path in sorted(parquet_files(staged))]
-        files = [name for name in files if _has_rows(os.path.join(staged, name))]
+        said = write(staged)
+        # Also where nothing was written: it stands for what is decided and not done.
+        os.makedirs(staged, exist_ok=True)
+        rows = {path: _row_count(path) for path in sorted(parquet_files(staged))}
+        if sum(rows.values()) != said:
+            raise InvalidConfig(
+                f"{said} rows were written and {sum(rows.values())} of them are in {staged}: "
+                "executors have another file system there; take a folder that all machines share, "
+                "or a URL such as s3a://bucket/folder."
+            )
+        files = [os.path.relpath(path, staged) for path, count in rows.items() if count]
         self._sync_staged(staged, files)
-        name = f"{writer.replace('-', '')[:_NAME_LENGTH]}-{batch:010}"
+        name = f"{writer.removeprefix(_ONCE).replace('-', '')[:_NAME_LENGTH]}-{batch:010}"
         decision = _Decision(
             batch=batch,
             room=room,
@@ -123,11 +149,10 @@ class ParquetTable:
                 (each, os.path.join(os.path.dirname(each), f"{name}-{number:05}{_SUFFIX}"))
                 for number, each in enumerate(files)
             ),
-            remove=tuple(self._files()) if is_replacing else (),
+            remove=remove,
         )
         self._decide(self._journal(writer), decision)
         self._carry_out(decision)
-        return True
 
     def room(self) -> str:
         """A new folder in the staging folder, for work on this table. It is gone after a crash."""
@@ -145,28 +170,55 @@ class ParquetTable:
 
     def _recover(self) -> None:
         for name in sorted(os.listdir(self._journals)):
-            if not name.endswith(".json"):
-                continue  # a journal that was being written
-            decision = self._decision(os.path.join(self._journals, name))
-            if decision is not None:
+            path = os.path.join(self._journals, name)
+            if name.endswith(_DRAFT):
+                _unlink(path)
+                continue
+            decision = self._decision(path)
+            if decision is not None and os.path.isdir(os.path.join(self.staging, decision.room)):
                 self._carry_out(decision)
+            if name.startswith(_ONCE):
+                _unlink(path)
         shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _check_renames(self) -> None:
+        """Before anything is decided: what lies beside the folder may be on another file system."""
+        probe = os.path.join(self.folder, OWN_FOLDER, "probe")
+        os.makedirs(self.staging)
+        try:
+            os.rename(self.staging, probe)
+        except OSError as error:
+            os.rmdir(self.staging)
+            if error.errno != errno.EXDEV:
+                raise
+            raise InvalidConfig(
+                f"{self.folder} is where a file system is mounted, and what is written must first "
+                "lie beside it: take a folder in it."
+            ) from None
+        os.rmdir(probe)
 
     def _carry_out(self, decision: _Decision) -> None:
         """Every part of it may have been done before: a staged file that is gone has its place."""
         staged = os.path.join(self.staging, decision.room)
         for name in decision.remove:
             _unlink(os.path.join(self.folder, name))
-        touched: set[str] = set()
         for source, target in decision.add:
             path = os.path.join(self.folder, target)
             if os.path.exists(os.path.join(staged, source)):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 os.rename(os.path.join(staged, source), path)
-            touched.add(os.path.dirname(target))
-        for name in touched:
+        places = {os.path.dirname(name) for name in decision.remove}
+        for name in places:
+            self._remove_emptied(name)
+        for name in places | {os.path.dirname(target) for _, target in decision.add}:
             self._sync_way(name)
         shutil.rmtree(staged, ignore_errors=True)
+
+    def _remove_emptied(self, name: str) -> None:
+        """The folder of files that went, and those above it that have nothing else."""
+        while name:
+            _remove_empty(os.path.join(self.folder, name))
+            name = os.path.dirname(name)
 
     def _sync_staged(self, staged: str, files: list[str]) -> None:
         """A decision must not survive a loss of power that its files do not."""
@@ -188,7 +240,7 @@ class ParquetTable:
             name = os.path.dirname(name)
 
     def _journal(self, writer: str) -> str:
-        return os.path.join(self._journals, f"{writer}.json")
+        return os.path.join(self._journals, f"{writer}{_JOURNAL}")
 
     def _decide(self, path: str, decision: _Decision) -> None:
         document = {
@@ -198,11 +250,11 @@ class ParquetTable:
             "add": decision.add,
             "remove": decision.remove,
         }
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
+        with open(f"{path}{_DRAFT}", "w", encoding="utf-8") as file:
             json.dump(document, file)
             file.flush()
             os.fsync(file.fileno())
-        os.rename(f"{path}.new", path)
+        os.rename(f"{path}{_DRAFT}", path)
         sync_folder(self._journals)
 
     def _decision(self, path: str) -> _Decision | None:
@@ -240,8 +292,8 @@ def parquet_files(folder: str) -> Iterator[str]:
                 yield os.path.join(place, name)
 
 
-def _has_rows(path: str) -> bool:
-    return bool(pq.read_metadata(path).num_rows)
+def _row_count(path: str) -> int:
+    return int(pq.read_metadata(path).num_rows)
 
 
 def sync_file(path: str) -> None:
@@ -269,4 +321,4 @@ def _remove_empty(folder: str) -> None:
     try:
         os.rmdir(folder)
     except OSError:
-        return  # not empty: somebody is at work there
+        return  # it is not empty, or not there

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.model.errors import UnavailableError
 from penstock.spark.pipeline.errors import sentence
+from penstock.spark.pipeline.lag import Latest
 from penstock.spark.pipeline.progress import BatchProgress, batch_progress
 
 if TYPE_CHECKING:
@@ -27,11 +28,14 @@ _END_SECONDS_MAX: Final = 60.0
 
 
 def watch(
-    queries: Mapping[str, StreamingQuery], report: Report, is_stopping: Callable[[], bool]
+    queries: Mapping[str, StreamingQuery],
+    latest: Latest,
+    report: Report,
+    is_stopping: Callable[[], bool],
 ) -> bool:
     """Until all queries, by name, have ended by themselves (True), or were told to (False). A
     failure of one is raised, as one sentence, when the others have been stopped."""
-    watched = [_Watched(name, query) for name, query in queries.items()]
+    watched = [_Watched(name, query, latest) for name, query in queries.items()]
     try:
         while True:
             for each in watched:
@@ -62,9 +66,10 @@ def await_sources(query: StreamingQuery) -> StreamingQuery:
 class _Watched:
     """A query and what was told of it."""
 
-    def __init__(self, name: str, query: StreamingQuery) -> None:
+    def __init__(self, name: str, query: StreamingQuery, latest: Latest) -> None:
         self.query = query
         self._name = name
+        self._latest = latest
         self._told = -1
 
     def tell(self, report: Report) -> None:
@@ -86,11 +91,17 @@ class _Watched:
         if last is None or last.batchId <= self._told:
             return
         reports = [last] if last.batchId == self._told + 1 else self.query.recentProgress
-        for each in reports:
-            parsed: dict[str, Any] = json.loads(each.json)
-            # A report without a batch says that there was nothing to do.
-            if parsed["batchId"] > self._told and "addBatch" in parsed.get("durationMs", {}):
-                yield batch_progress(self._name, parsed)
+        parsed: list[dict[str, Any]] = [json.loads(each.json) for each in reports]
+        # A report without a batch says that there was nothing to do.
+        batches = [
+            each
+            for each in parsed
+            if each["batchId"] > self._told and "addBatch" in each.get("durationMs", {})
+        ]
+        for each in batches[:-1]:
+            yield batch_progress(self._name, each)
+        for each in batches[-1:]:
+            yield batch_progress(self._name, each, self._latest)
 
 
 def _await_ends(watched: Sequence[_Watched]) -> None:

@@ -170,8 +170,12 @@ def _timestamps_ms(array: pa.Array | None, now_ms: int) -> memoryview | None:
     """int64; None where no row has a time of its own."""
     if array is None or array.null_count == len(array):
         return None
-    # Spark counts microseconds, a record milliseconds: the rest is cut off.
-    moments = array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
+    # Spark counts microseconds, a record milliseconds. The rest is cut off, towards the past also
+    # before 1970, where Arrow's division cuts towards the present.
+    microseconds = array.cast(pa.int64())
+    moments = pc.divide(microseconds, 1000)
+    is_rounded_up = pc.less(microseconds, pc.multiply(moments, 1000))
+    moments = pc.subtract(moments, is_rounded_up.cast(pa.int64()))
     if moments.null_count:
         moments = moments.fill_null(now_ms)
     return number_view(moments, "q")

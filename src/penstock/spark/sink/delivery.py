@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import uuid4
 from zlib import crc32
 
@@ -26,6 +26,9 @@ from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.task import TaskRows
 
 logger = logging.getLogger(__name__)
+
+# Spark sets it for the tasks of a streaming query, also in foreachBatch (StreamExecution).
+_QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 
 
 class WriteEpoch(NamedTuple):
@@ -59,7 +62,10 @@ def stage_rows(
     committed = client.committed_epoch(target.write)
     if committed is not None and committed >= target.epoch:
         # The driver died between this commit and Spark's own note of it, so that Spark runs the
-        # epoch again.
+        # epoch again. The rows are asked for all the same: the state that an aggregation keeps is
+        # written while they are, and the next epoch needs it.
+        for _ in batches:
+            pass
         return StagedRows(target, None)
     # Other epochs and other writes begin at other partitions.
     turn = crc32(target.write.encode()) + target.epoch
@@ -115,6 +121,13 @@ def send_rows(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> SentRo
         for topic, encoded in _task_rows(options, client, uuid4().int).encode(batches):
             producer.send_batches(topic, encoded)
     return SentRows()
+
+
+def query_of_task() -> str | None:
+    """The id of the streaming query that this task is of, if it is of one."""
+    context = TaskContext.get()
+    assert context is not None, "rows are written in a task"
+    return context.getLocalProperty(_QUERY_ID_PROPERTY)
 
 
 def _staged(messages: Messages) -> list[StagedRows]:

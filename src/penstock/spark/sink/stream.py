@@ -20,13 +20,13 @@ from penstock.spark.sink.delivery import (
     WriteEpoch,
     abort_rows,
     commit_rows,
+    query_of_task,
     send_rows,
     stage_rows,
 )
 from penstock.spark.sink.options import SinkOptions
 
-# Spark sets these for the tasks of a micro-batch (StreamExecution, MicroBatchExecution).
-_QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
+# Spark sets it for the tasks of a micro-batch (MicroBatchExecution).
 _BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 
 
@@ -54,7 +54,7 @@ def _target() -> WriteEpoch:
     """The micro-batch this task belongs to."""
     context = TaskContext.get()
     assert context is not None, "rows are written in a task"
-    query_id = context.getLocalProperty(_QUERY_ID_PROPERTY)
+    query_id = query_of_task()
     batch_id = context.getLocalProperty(_BATCH_ID_PROPERTY)
     if query_id is None or batch_id is None:
         raise InvalidRequest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.model.removal import Removal
@@ -9,10 +10,11 @@ from penstock.spark.inspection.answers import Answers, Record
 from penstock.spark.inspection.assemble import assemble
 from penstock.spark.inspection.broker_facts import PartitionFacts, TopicFacts
 from penstock.spark.inspection.evidence import TopicEvidence
+from penstock.spark.inspection.holes import Lost
 from penstock.spark.inspection.slow import Timed
 from penstock.spark.inspection.tables import Tables
 
-SIGHTINGS = ("missing", "single", "skipped", "repeated", "swapped", "ahead", "back")
+SIGHTINGS = ("missing", "skipped", "repeated", "swapped", "ahead", "back")
 
 
 def total(partition: int, first: int, last: int, **changes: Any) -> Record:
@@ -38,14 +40,15 @@ def total(partition: int, first: int, last: int, **changes: Any) -> Record:
     return row | changes
 
 
-def place(offset: int, amount: int = 1, **changes: Any) -> Record:
-    known = {"producer_id": 7, "repeated_offset": 3, "back_ms": 0, "missing_before": amount}
-    return {"offset": offset, "amount": amount, **known, **changes}
+def place(offset: int, amount: int = 1, *, partition: int = 0) -> Record:
+    known = {"producer_id": 7, "repeated_offset": 3, "back_ms": 0}
+    return {"partition": partition, "offset": offset, "amount": amount, **known}
 
 
 def answers(**changes: Any) -> Answers:
     fields: dict[str, Any] = {
         "partitions": [total(0, 0, 9)],
+        "gaps": [],
         "codecs": [],
         "throughput": [],
         "bucket_widths_ms": {},
@@ -88,8 +91,11 @@ def assembled(
     *,
     starts: dict[tuple[str, int], int] | None = None,
     compacted: frozenset[str] = frozenset(),
+    lost: Sequence[Lost] = (),
 ) -> tuple[Tables, TopicEvidence]:
-    tables, (evidence,) = assemble(["orders"], {}, given, known or {}, compacted, starts or {})
+    tables, (evidence,) = assemble(
+        ["orders"], {}, given, known or {}, compacted, starts or {}, lost
+    )
     return tables, evidence
 
 
@@ -104,7 +110,7 @@ def test_a_topic_without_messages_has_its_row_too() -> None:
 
 def test_faults_are_added_up_over_partitions() -> None:
     one = total(0, 0, 9, repeated=2, repeated_examples=[place(4)])
-    two = total(1, 0, 9, repeated=3, repeated_examples=[place(6)])
+    two = total(1, 0, 9, repeated=3, repeated_examples=[place(6, partition=1)])
     _, evidence = assembled(answers(partitions=[one, two]))
     assert evidence.repeated.count == 5
     assert [(each.partition, each.offset) for each in evidence.repeated.examples] == [
@@ -114,36 +120,52 @@ def test_faults_are_added_up_over_partitions() -> None:
     assert evidence.repeated.examples[0].text == "producer 7: repeats offset 3"
 
 
+def test_what_is_missing_and_not_lost_are_control_records() -> None:
+    gaps = [place(2, 4), place(8, 2)]
+    one = total(0, 0, 20, missing=6, missing_examples=gaps)
+    tables, evidence = assembled(answers(partitions=[one]), lost=[Lost("orders", 0, 2, 4)])
+    assert (evidence.missing.count, evidence.control.count) == (4, 2)
+    (lost,), (control,) = evidence.missing.examples, evidence.control.examples
+    assert (lost.offset, lost.text) == (2, "4 offsets missing from here on")
+    assert (control.offset, control.text) == (8, "no message here")
+    assert tables.partitions[0].missing_offsets == 4
+
+
 def test_missing_offsets_explain_missing_sequences_of_their_partition() -> None:
     both = total(
         0, 0, 9, missing=4, missing_examples=[place(2, 4)], skipped=4, skipped_examples=[place(6)]
     )
-    other = total(1, 0, 9, skipped=2, skipped_examples=[place(5, 2)])
-    _, evidence = assembled(answers(partitions=[both, other]))
+    other = total(1, 0, 9, skipped=2, skipped_examples=[place(5, 2, partition=1)])
+    lost = [Lost("orders", 0, 2, 4), Lost("payments", 1, 0, 1)]
+    _, evidence = assembled(answers(partitions=[both, other]), lost=lost)
     assert (evidence.missing.count, evidence.skipped.count) == (4, 2)
     assert evidence.skipped.examples[0].partition == 1
 
 
-def test_a_single_offset_is_a_hole_where_a_sequence_is_missing_too() -> None:
-    lost = total(0, 0, 9, single=1, single_examples=[place(5)], skipped=1, skipped_examples=[])
-    _, evidence = assembled(answers(partitions=[lost]))
-    assert (evidence.single.count, evidence.skipped.count) == (0, 1)
-
-
-def test_what_the_broker_has_and_the_read_has_not_is_missing() -> None:
-    _, evidence = assembled(answers(partitions=[total(0, 3, 9)]), facts((0, 12), (0, 5)))
-    assert evidence.missing.count == 3 + 2 + 5
-    assert [(each.partition, each.offset) for each in evidence.missing.examples] == [
-        (0, 0),
-        (0, 10),
-        (1, 0),
-    ]
-
-
 def test_what_retention_took_meanwhile_is_not_missing() -> None:
-    given = answers(partitions=[total(0, 3, 9)])
-    _, evidence = assembled(given, facts((0, 10)), starts={("orders", 0): 3})
-    assert evidence.missing.count == 0
+    """Neither as a hole between what was read before and after, nor by the sequences in it."""
+    torn = total(0, 0, 9, missing=4, missing_examples=[place(2, 4)], skipped=4)
+    given = answers(partitions=[torn])
+    _, evidence = assembled(given, facts((0, 10)), starts={("orders", 0): 6})
+    assert (evidence.missing.count, evidence.control.count, evidence.skipped.count) == (0, 0, 0)
+    _, evidence = assembled(given, facts((0, 10)), starts={("orders", 0): 0})
+    assert (evidence.control.count, evidence.skipped.count) == (4, 4)
+
+
+def test_faults_within_keys_come_with_what_they_refer_to() -> None:
+    example = {"partition": 1, "offset": 8, "other": 3, "back_ms": 2_000}
+    fault = {
+        "topic": "orders",
+        "far_copies": 1,
+        **dict.fromkeys(("copied", "back", "interleaved"), 2),
+        **{f"{name}_examples": [example] for name in ("copied", "back", "interleaved")},
+    }
+    _, evidence = assembled(answers(faults=[fault]))
+    seen = (evidence.copied, evidence.key_back, evidence.interleaved)
+    assert [each.count for each in seen] == [2, 2, 2]
+    assert evidence.far_copies == 1
+    texts = [each.examples[0].text for each in seen]
+    assert texts == ["repeats offset 3", *["2 s older than offset 3"] * 2]
 
 
 def test_a_topic_is_compacted_by_its_settings_its_folder_or_its_batches() -> None:

@@ -34,7 +34,7 @@ def test_a_healthy_topic_gives_nothing() -> None:
     [
         ("missing", Severity.CRITICAL, Kind.HOLE),
         ("skipped", Severity.CRITICAL, Kind.HOLE),
-        ("single", Severity.NOTE, Kind.CONTROL_RECORDS),
+        ("control", Severity.NOTE, Kind.CONTROL_RECORDS),
         ("repeated", Severity.CRITICAL, Kind.DUPLICATES),
         ("copied", Severity.WARNING, Kind.DUPLICATES),
         ("swapped", Severity.CRITICAL, Kind.ORDER),
@@ -55,7 +55,7 @@ def test_each_fault_is_told_with_its_places(name: str, severity: Severity, kind:
 
 def test_a_compacted_topic_may_have_holes() -> None:
     row = topic_row(is_compacted=True)
-    assert told(evidence(row, missing=SEEN, skipped=SEEN, single=SEEN)) == []
+    assert told(evidence(row, missing=SEEN, skipped=SEEN, control=SEEN)) == []
 
 
 def test_times_that_go_back_are_one_finding_by_key_and_by_producer() -> None:

@@ -10,6 +10,7 @@ from penstock.spark.inspection.wording import (
     duration,
     foreign,
     moment,
+    printable,
     share,
     short,
     size,
@@ -58,5 +59,8 @@ def test_the_label_of_a_time_is_as_fine_as_its_chart(width_ms: int, label: str) 
 
 def test_foreign_bytes_are_one_printable_line() -> None:
     assert foreign("größe".encode()) == "größe"
-    assert foreign(b"\xff\x00") == r"\\xff\x00"
+    assert foreign(b"\xff\x00") == r"\xff\x00"
     assert foreign(b"two\nlines\x1b[31m") == r"two\nlines\x1b[31m"
+    assert printable("größe \x1b]0;title\x07\u202e \x9b1m") == (
+        r"größe \x1b]0;title\x07\u202e \x9b1m"
+    ), "only what steers is escaped"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from datetime import UTC, datetime
@@ -14,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.pipeline import compaction
+from penstock.spark.pipeline import compaction, exchange
 from penstock.spark.pipeline.compaction import (
+    CLOSED_FOLDER_FILES_MAX,
     OPEN_FOLDER_FILES_MAX,
+    Compactor,
     DataFile,
     Merged,
     choose,
-    compact,
     merge_files,
 )
 from penstock.spark.pipeline.exchange import CannotExchange
@@ -63,6 +65,12 @@ def fill(
         pq.write_table(table, place / f"w-{start:010}.parquet")
 
 
+def compact(
+    table: ParquetTable, folder: str, target_bytes: int, *, is_ending: bool = True
+) -> Merged:
+    return Compactor(table, target_bytes).compact(folder, TODAY, is_ending=is_ending)
+
+
 def rows_of(folder: Path) -> list[dict[str, object]]:
     read = ds.dataset(folder, format="parquet", partitioning="hive").to_table()
     rows: list[dict[str, object]] = read.sort_by("offset").to_pylist()
@@ -79,14 +87,14 @@ def test_files_of_a_closed_date_are_merged_and_others_left(tmp_path: Path) -> No
         fill(folder, BEFORE, 0)
         fill(folder, TODAY, 100)
         before = rows_of(folder)
-        assert compact(table, "topic=t", TODAY, 1_000_000) == Merged(
+        assert compact(table, "topic=t", 1_000_000) == Merged(
             folders=1, files_before=3, files_after=1
         )
         assert len(names(folder, BEFORE)) == 1
         assert len(names(folder, TODAY)) == 3
         assert rows_of(folder) == before
-        assert compact(table, "topic=t", TODAY, 1_000_000) == Merged()
-        assert compact(table, "topic=none", TODAY, 1_000_000) == Merged()
+        assert compact(table, "topic=t", 1_000_000) == Merged()
+        assert compact(table, "topic=none", 1_000_000) == Merged()
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -95,9 +103,20 @@ def test_a_date_that_grows_is_merged_when_it_has_many_files(tmp_path: Path) -> N
     with ParquetTable(str(folder)) as table:
         fill(folder, TODAY, 0, files=OPEN_FOLDER_FILES_MAX)
         before = rows_of(folder)
-        compact(table, "topic=t", TODAY, 1_000_000)
+        compact(table, "topic=t", 1_000_000)
         assert len(names(folder, TODAY)) == 1
         assert rows_of(folder) == before
+
+
+def test_a_closed_date_to_which_late_rows_come_is_not_merged_at_each_of_them(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        fill(folder, BEFORE, 0, files=CLOSED_FOLDER_FILES_MAX - 1)
+        assert compact(table, "topic=t", 1_000_000, is_ending=False) == Merged()
+        fill(folder, BEFORE, 100, files=1)
+        assert compact(table, "topic=t", 1_000_000, is_ending=False).files_after == 1
 
 
 def test_large_files_stay_the_same_files(tmp_path: Path) -> None:
@@ -108,7 +127,7 @@ def test_large_files_stay_the_same_files(tmp_path: Path) -> None:
         fill(folder, BEFORE, 4)
         node, size = large.stat().st_ino, large.stat().st_size
         before = rows_of(folder)
-        compact(table, "topic=t", TODAY, size)
+        compact(table, "topic=t", size)
         assert len(names(folder, BEFORE)) == 2
         assert large.stat().st_ino == node
         assert rows_of(folder) == before
@@ -126,6 +145,7 @@ def test_killed_at_every_step_of_a_compaction(
 
 def _compact_until(home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None) -> int:
     """Kill it there, start again, finish. How many steps it took, where nothing was killed."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power is lost here
     folder = home / "out"
     with ParquetTable(str(folder)):
         fill(folder, BEFORE, 0, files=1, value_bytes=20_000)
@@ -144,35 +164,47 @@ def _compact_until(home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None
     with killed_at(monkeypatch, step, look if step is None else lambda: None) as killer:
         try:
             with table:
-                assert compact(table, "topic=t", TODAY, 30_000).folders == 2
+                assert compact(table, "topic=t", 30_000).folders == 2
         except Killed:
             assert step is not None
     if table._lock >= 0:
         os.close(table._lock)
     with ParquetTable(str(folder)) as table:
         look()
-        compact(table, "topic=t", TODAY, 30_000)
+        compact(table, "topic=t", 30_000)
         look()
         assert len(list(folder.rglob("*.parquet"))) == 3
     assert not list(home.glob("_*"))
     return killer.count
 
 
-def test_where_folders_cannot_be_exchanged_nothing_is_merged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("call", ["exchange", "link"])
+def test_where_it_cannot_be_done_nothing_is_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, call: str
 ) -> None:
-    def unable(first: str, second: str) -> None:
+    """That is found before files are merged, and told once."""
+
+    def exchange_refused(first: str, second: str) -> None:
         raise CannotExchange
 
-    monkeypatch.setattr(compaction, "exchange", unable)
+    def link_refused(source: str, target: str) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if call == "exchange":
+        monkeypatch.setattr(exchange, "exchange", exchange_refused)
+    else:
+        monkeypatch.setattr(os, "link", link_refused)
+    monkeypatch.setattr(compaction, "merge_files", None)
     folder = tmp_path / "out"
     with ParquetTable(str(folder)) as table, caplog.at_level(logging.WARNING):
         fill(folder, BEFORE, 0)
+        fill(folder, "2026-11-14", 100)
         before = rows_of(folder)
-        assert compact(table, "topic=t", TODAY, 1_000_000) == Merged()
+        compactor = Compactor(table, 1_000_000)
+        for _ in range(2):
+            assert compactor.compact("topic=t", TODAY, is_ending=True) == Merged()
         assert rows_of(folder) == before
-        assert len(names(folder, BEFORE)) == 3
-    assert "Small files stay as they are" in caplog.text
+    assert [each.message[:26] for each in caplog.records] == ["Small files stay as they a"]
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -188,10 +220,10 @@ def test_row_groups_are_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert merged.schema_arrow.metadata == SCHEMA.metadata
 
 
-@given(st.lists(st.integers(1, 200), max_size=60), st.booleans(), st.integers(2, 150))
-def test_what_is_chosen(sizes: list[int], is_closed: bool, target_bytes: int) -> None:
+@given(st.lists(st.integers(1, 200), max_size=60), st.integers(2, 40), st.integers(2, 150))
+def test_what_is_chosen(sizes: list[int], files_min: int, target_bytes: int) -> None:
     files = [DataFile(f"{number:03}", size) for number, size in enumerate(sizes)]
-    groups = choose(files, is_closed=is_closed, target_bytes=target_bytes)
+    groups = choose(files, files_min=files_min, target_bytes=target_bytes)
     chosen = [each for group in groups for each in group]
     assert len(set(chosen)) == len(chosen)
     assert all(each.size_bytes < target_bytes // 2 for each in chosen)
@@ -199,5 +231,5 @@ def test_what_is_chosen(sizes: list[int], is_closed: bool, target_bytes: int) ->
         assert len(group) > 1
         assert sum(each.size_bytes for each in group) <= target_bytes
     small = [each for each in files if each.size_bytes < target_bytes // 2]
-    if not is_closed and len(small) < OPEN_FOLDER_FILES_MAX:
+    if len(small) < files_min:
         assert not groups

@@ -18,8 +18,19 @@ try:
 except ImportError:
     re = None
 made = lambda frame: frame
-def defined(frame):
+import os.path
+if (found := made):
+    for looped in []:
+        pass
+def defined(frame, parameter=None):
+    def inner():
+        return frame
+    local = [each for each in frame]
     return frame
+class Steps:
+    def method(self, frame):
+        return frame
+values = [listed for listed in (lambda: None, print)]
 """
 
 
@@ -34,9 +45,17 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["parsed", "re", "made", "defined"])
+@pytest.mark.parametrize(
+    "name", ["parsed", "re", "made", "os", "found", "looped", "defined", "Steps", "values"]
+)
 def test_whatever_a_module_defines_is_found(name: str, folder: str) -> None:
     check_function("steps_checked", name, folder)
+
+
+@pytest.mark.parametrize("name", ["inner", "local", "each", "method", "listed", "os.path"])
+def test_what_is_inside_something_else_is_not(name: str, folder: str) -> None:
+    with pytest.raises(InvalidConfig, match="steps_checked has no"):
+        check_function("steps_checked", name, folder)
 
 
 def test_what_is_not_there_is_told_with_the_nearest(folder: str) -> None:

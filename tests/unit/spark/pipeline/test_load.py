@@ -157,6 +157,9 @@ MISTAKES = [
         'partition_by = ["_day"]',
         "has '_day': give the column a name with a letter.",
     ),
+    ('["day", "hour"]', '["day", " "]', "has ' ': give the column a name with a letter."),
+    ('["day", "hour"]', "[]", "sinks.files.partition_by is []: it must be a list of texts."),
+    ('["day", "hour"]', '["day", "Day"]', "has 'Day' twice."),
     ('name = "orders"\n', "", ":2: pipeline has no name."),
     (
         "checkpoint =",
@@ -168,6 +171,11 @@ MISTAKES = [
         '"often"',
         ":4: pipeline.trigger is 'often': write available-now, once, or how often",
     ),
+    ('"5 seconds"', '"5"', ":4: pipeline.trigger is '5': write"),
+    ('"5 seconds"', '"-5 seconds"', ":4: pipeline.trigger is '-5 seconds': write"),
+    ("[spark]\n", '[spark]\nmaster = "local[2]"\n', ":9: spark.master is the command's"),
+    ("[spark]\n", "[spark]\nexecutor.memory = '2g'\n", "spark.executor.memory is there twice"),
+    ("speculation = true", "speculation = [1]", ":11: spark.speculation must be a text"),
     ("${HOST:-10.0.0.1}", "${HOST}", ":6: pipeline.bootstrap uses ${HOST}, which is not set."),
     (
         'topic = "customers"',
@@ -186,6 +194,27 @@ MISTAKES = [
         'end = "soon"',
         ":23: sources.customers.end is 'soon': write earliest, latest, or a time",
     ),
+    (
+        'end = "latest"',
+        "start = 2026-01-31T12:00:00Z\nend = 2026-01-31T13:00:00+01:00",
+        ":24: sources.customers.end is not after its start",
+    ),
+    (
+        'end = "latest"',
+        'start = "latest"\nend = "latest"',
+        ":24: sources.customers.end is not after its start",
+    ),
+    ('end = "latest"', 'end = "earliest"', ":23: sources.customers.end is not after its start"),
+    (
+        'column = "at"',
+        'column = "att"',
+        ":16: sources.orders.watermark.column is 'att', which is no column of it: did you mean at?",
+    ),
+    (
+        'column = "at"',
+        'column = "ID"',
+        ":16: sources.orders.watermark.column is 'ID', which is bigint and no timestamp",
+    ),
     ("failOnDataLoss", "failOnDatLoss", "did you mean failOnDataLoss?"),
     (
         "maxOffsetsPerTrigger = 1000",
@@ -202,7 +231,7 @@ MISTAKES = [
     (
         'delay = "1 minute"',
         'delay = "soon"',
-        ":16: sources.orders.watermark.delay is wrong: 'soon' is no length of time",
+        ":16: sources.orders.watermark.delay is 'soon': write a length of time",
     ),
     ('parquet = "{folder}"', 'parquet = "none"', "where there is nothing."),
     (
@@ -299,6 +328,7 @@ def test_what_is_missing_altogether(folder: Path) -> None:
     ]
     assert any("it must be a table" in each for each in problems("sources = 5", folder))
     assert any("[[steps]]" in each for each in problems("[steps]\nname = 1", folder))
+    assert ":1: spark is 5: it must be a table." in problems("spark = 5", folder)
 
 
 STREAM = """
@@ -324,9 +354,6 @@ def test_what_is_wrong_only_together(folder: Path) -> None:
     assert problems(group, folder) == []
     (found,) = problems(group + '[sinks.two]\nfrom = "a"\nconsole = true\n', folder)
     assert ":7: sources.a.group would be moved by 2 sinks (one, two)" in found
-    files = '[sinks.p]\nfrom = "a"\nparquet = "out"\n[sinks.q]\nfrom = "a"\nparquet = "./out"\n'
-    (found,) = problems(STREAM + files, folder)
-    assert "sinks.q.parquet is the folder of sinks.p too" in found
     bounded = '[sources.b]\ntopic = "b"\nend = "latest"\n[sinks.b]\nfrom = "b"\nconsole = true\n'
     (found,) = problems(STREAM + bounded, folder)
     assert "sinks.b reads only sources that end" in found
@@ -377,10 +404,15 @@ def test_a_step_is_set_by_its_name(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "assignment", ["x", "=1", "a=1", "steps.none.sql=1", "pipeline.name.x=1", "a..=1"]
+    "assignment",
+    [
+        *("x", "=1", "a=1", "steps.none.sql=1", "pipeline.name.x=1", "a..=1"),
+        *("sources.b.topics.x=1", "sources.b.topics.x.y=1", "steps.sql=1"),
+    ],
 )
 def test_assignments_that_set_nothing(assignment: str, folder: Path) -> None:
     text = STREAM + '[[steps]]\nname = "s"\nsql = "SELECT * FROM a"\n'
+    text += '[sources.b]\ntopics = ["a", "b"]\n'
     with pytest.raises(InvalidConfig, match=r"table\.key=value"):
         load_text(text, str(folder / "p.toml"), {}, Flags(assignments=[assignment]))
 

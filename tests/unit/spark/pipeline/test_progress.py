@@ -46,6 +46,15 @@ def test_rates_lag_and_loss() -> None:
         assert progress.to_json()["lag"] == 20
 
 
+def test_the_brokers_know_better_how_far_topics_reach() -> None:
+    """R-SPK-4: Spark's report says how far they reached when the batch was planned."""
+    end, planned = offsets(100, 50), offsets(120, 50)
+    now = {PLACES[0]: 130, PLACES[1]: 51}
+    for latest in (planned, None):
+        assert batch_progress("x", report(end, latest), lambda place: now).lag == 31
+    assert batch_progress("x", report(end, planned), lambda place: None).lag == 20
+
+
 def test_what_is_not_said_is_not_known() -> None:
     for end, latest in ((None, None), (3, 3), ("no json", "{}"), ({}, {}), (offsets(1, 2), None)):
         assert batch_progress("x", report(end, latest)).lag is None

@@ -148,6 +148,20 @@ def test_every_part_of_a_message() -> None:
     ]
 
 
+def test_the_rest_of_a_millisecond_is_cut_off_towards_the_past() -> None:
+    """Also before 1970."""
+    microseconds = [-2_000, -1_999, -1_001, -1_000, 1_000, 1_001, 1_999, 2_000]
+    batch = pa.record_batch(
+        {
+            "value": pa.array([b""] * len(microseconds)),
+            "timestamp": pa.array(microseconds, pa.timestamp("us", tz="UTC")),
+        }
+    )
+    [rows] = rows_by_topic(batch, "orders", NOW_MS)
+    assert rows.columns.timestamps_ms is not None
+    assert list(rows.columns.timestamps_ms) == [-2, -2, -2, -1, 1, 1, 1, 2]
+
+
 def test_slices_and_large_types_are_the_same_rows() -> None:
     batch = pa.concat_batches([full_batch()] * 5)
     everything = [message[2:] for message in map(parts, one_topic(batch))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from tempfile import TemporaryFile
 from typing import Any, Final, get_type_hints
 
 import pyarrow as pa
@@ -34,6 +35,17 @@ _EXAMPLE: Final = pa.struct(
 )
 
 
+def prepare_folder(folder: str) -> None:
+    """Make the folder, and see that something can be written there: before an inspection, which
+    takes its time, and not after."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
 def write_files(
     folder: str,
     options: InspectOptions,
@@ -55,10 +67,12 @@ def write_files(
             _write(folder, name, pa.Table.from_pylist(rows, _schema(kind)))
         _write(folder, "findings", _findings_table(findings))
     except OSError as error:
-        raise InvalidRequest(
-            f"The report cannot be written to {folder}: {error.strerror or error}."
-        ) from None
+        raise _unwritable(folder, error) from None
     return path
+
+
+def _unwritable(folder: str, error: OSError) -> InvalidRequest:
+    return InvalidRequest(f"The report cannot be written to {folder}: {error.strerror or error}.")
 
 
 def _write(folder: str, name: str, table: pa.Table) -> None:
