@@ -48,7 +48,7 @@ check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
 
 test: setup  ## Every test: also property, simulation and system
 	@echo "==> All tests"
-	@$(BIN)/pytest tests --numprocesses $(WORKERS) --dist loadfile
+	@$(BIN)/pytest tests --numprocesses $(WORKERS) --dist worksteal
 
 format: setup  ## Format the code and mend what lint can mend
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

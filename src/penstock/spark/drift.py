@@ -49,11 +49,8 @@ def find_drift(
             begins[partition] = moved[partition] = extent.start_offset
             continue
         topic_id = start.topic_ids.get(partition.topic)
-        end = min(
-            extent.end_offset,
-            _cut_to(cuts.get(partition, ()), start.cuts_ms.get(partition), position),
-        )
-        loss = _find_loss(partition, position, topic_id, extent, end)
+        known = without_new(extent, cuts.get(partition, ()), start.cuts_ms.get(partition))
+        loss = _find_loss(partition, position, topic_id, known)
         if loss is None:
             begins[partition] = position
             continue
@@ -79,12 +76,22 @@ def last_cuts_ms(cuts: Mapping[TopicPartition, Sequence[Removal]]) -> dict[Topic
     }
 
 
+def without_new(extent: Extent, cuts: Sequence[Removal], known_ms: int | None) -> Extent:
+    """Of what a partition has, what it had before crashes cut off its end, if it was cut since a
+    query looked. What was cut before it ever looked is not its concern."""
+    if known_ms is None:
+        return extent
+    firsts = [removal.first_offset for removal in cuts if removal.at_ms > known_ms]
+    return extent._replace(end_offset=min([extent.end_offset, *firsts]))
+
+
 def split_lost(
     wanted: OffsetRange, topic_id: str | None, extent: Extent | None
 ) -> tuple[OffsetRange, list[Loss]]:
     """What of a range that was to be read is there, and what is not.
 
-    extent: that of the partition as it is now; None if there is no such partition any more.
+    extent: that of the partition as it is now, without what it got since it was cut; None if there
+    is no such partition any more.
     """
     partition, start, end = wanted
     if extent is None or _is_another(topic_id, extent):
@@ -111,13 +118,10 @@ def split_lost(
 
 
 def _find_loss(
-    partition: TopicPartition, position: int, topic_id: str | None, extent: Extent, end: int
+    partition: TopicPartition, position: int, topic_id: str | None, extent: Extent
 ) -> Loss | None:
-    """What is gone between the position and what the partition has now, if anything.
-
-    end: behind the last of the messages that were there when the query was at the position.
-    """
-    start = extent.start_offset
+    """What is gone between the position and what the partition still has, if anything."""
+    start, end = extent.start_offset, extent.end_offset
     if _is_another(topic_id, extent):
         return Loss(
             kind="made anew", partition=partition, first=position, end=None, topic_id=topic_id
@@ -142,13 +146,3 @@ def _find_loss(
 def _is_another(topic_id: str | None, extent: Extent) -> bool:
     """Whether it is another topic of the same name."""
     return None not in (topic_id, extent.topic_id) and topic_id != extent.topic_id
-
-
-def _cut_to(cuts: Sequence[Removal], known_ms: int | None, position: int) -> int:
-    """The lowest offset before the position that was cut off since the query looked; else the
-    position. What was cut before it ever looked is not its concern."""
-    if known_ms is None:
-        return position
-    return min(
-        (removal.first_offset for removal in cuts if removal.at_ms > known_ms), default=position
-    )

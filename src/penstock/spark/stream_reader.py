@@ -25,10 +25,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.model.errors import PenstockError, UnknownTopic
+from penstock.model.errors import InvalidConfig, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.spark.admission import admit, available_rows
-from penstock.spark.drift import find_drift, last_cuts_ms, split_lost
+from penstock.spark.drift import find_drift, last_cuts_ms, split_lost, without_new
 from penstock.spark.extent import Extent
 from penstock.spark.logs import (
     BrokerLogs,
@@ -97,7 +97,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start = place.to_json()
         else:
             place = StreamOffset.from_json(start)
-        self._report(place)
+            self._check_own(place)
+        self._report(place, extents)
         self._latest = extents
         extents = self._within_target(extents, place)
         drift = find_drift(
@@ -123,11 +124,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begins=drift.begins if is_first else drift.moved,
             cuts_ms=last_cuts_ms(cuts),
         )
-        if (end.positions, end.topic_ids, end.lost) == (
+        is_same = (end.positions, end.topic_ids, end.lost) == (
             place.positions,
             place.topic_ids,
             place.lost,
-        ):
+        )
+        # A log that was cut may have new messages up to the very place where the query stands.
+        if is_same and not drift.moved:
             return start
         self._lost_in_plan = {}
         return end.to_json()
@@ -144,6 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         before, after = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        self._check_own(after)
         ranges = [
             OffsetRange(partition, _begin(partition, before, after), position)
             for partition, position in sorted(after.positions.items())
@@ -157,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark says that a batch is done, when it begins the next one."""
-        self._report(StreamOffset.from_json(end))
+        self._report(StreamOffset.from_json(end), self._latest)
 
     @property
     def _logs(self) -> BrokerLogs:
@@ -220,7 +224,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic, number = each.partition
             if topic not in extents:
                 extents[topic] = self._partitions(topic)
-            rest, gone = split_lost(each, after.topic_ids.get(topic), extents[topic].get(number))
+            extent = extents[topic].get(number)
+            if extent is not None and extent.may_be_cut:
+                # A batch that is run again must not take what came instead of what was cut off.
+                cuts = find_cuts(self._logs, {each.partition: extent})[each.partition]
+                extent = without_new(extent, cuts, after.cuts_ms.get(each.partition))
+            rest, gone = split_lost(each, after.topic_ids.get(topic), extent)
             there.append(rest)
             losses += gone
         self._lost_in_plan = self._settle(losses)
@@ -242,7 +251,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             otherwise=OTHER_CHECKPOINT,
         )
 
-    def _report(self, place: StreamOffset) -> None:
+    def _check_own(self, place: StreamOffset) -> None:
+        """Refuse a place in other topics, where that would mean to forget it. Spark gives places to
+        the sources of a query by their order, and knows no names."""
+        selection = self._options.selection
+        if not self._options.fail_on_data_loss or not place.positions:
+            return
+        if not any(is_selected(selection, partition) for partition in place.positions):
+            topics = ", ".join(sorted({partition.topic for partition in place.positions}))
+            raise InvalidConfig(
+                f"The checkpoint has a place in {topics}, which this source does not read: another "
+                "query made it, or its sources were in another order; put that right, use a new "
+                "checkpoint, or start the query with failOnDataLoss=false to forget that place."
+            )
+
+    def _report(self, place: StreamOffset, extents: Extents) -> None:
         """Let the group on the broker stand where the query does, for those who look for its lag.
 
         Spark asks for the next batch only when the last is done; so the place that it asks from is
@@ -250,14 +273,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         never calls `commit`.
         """
         group = self._options.group
-        if group is None or place.positions == self._reported:
+        # A topic that was deleted would be an error for all of them.
+        positions = {
+            partition: place.positions[partition] for partition in place.positions.keys() & extents
+        }
+        if group is None or positions == self._reported:
             return
         try:
-            self._logs.commit(group, place.positions)
+            self._logs.commit(group, positions)
         except PenstockError as error:
             logger.warning("The query's place was not committed to group %s: %s", group, error)
             return
-        self._reported = place.positions
+        self._reported = positions
 
 
 def _begin(partition: TopicPartition, before: StreamOffset, after: StreamOffset) -> int:

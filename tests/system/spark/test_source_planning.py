@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
 )
 
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.errors import DataLoss
 from penstock.spark.offsets import StreamOffset
@@ -304,23 +304,30 @@ def test_a_log_that_was_cut_by_a_crash_and_has_grown_again(tmp_path: Path) -> No
             topics.fill("orders", 5)
         query = Query(topics)
         query.begin()
+        start = query.place
         assert query.next_batch() == ["orders[0] 0 to 20"]
     # The machine went down before the last bytes were on the disk.
     (log,) = (tmp_path / "topics" / "orders" / "0").glob("*.open.log")
     os.truncate(log, log.stat().st_size - 1)
     with broker_topics(data=str(tmp_path)) as topics:
         assert topics.admin.find_offset("orders", 0, "latest") == 15
-        topics.fill("orders", 15)
+        topics.fill("orders", 5)
         query.restart(bootstrap=topics.address)
-        told = r"Offsets 15 to 19 of orders\[0\] .* cut off by recovery .* at offset 15, or with"
-        with pytest.raises(DataLoss, match=told):
+        told = r"Offsets 15 to 19 of orders\[0\] .* cut off by recovery .*"
+        with pytest.raises(DataLoss, match=told + " at offset 15, or with"):
             query.next_batch()
+        with pytest.raises(DataLoss, match=told):
+            query.plan(start, query.place)
         query.restart(bootstrap=topics.address, failOnDataLoss="false")
-        assert query.next_batch() == ["orders[0] 15 to 30"]
+        # A batch that is run again takes what is left of it, and the next one what is new: also if
+        # that ends where the query stood.
+        assert query.plan(start, query.place) == ["orders[0] 0 to 15"]
+        query.restart(bootstrap=topics.address, failOnDataLoss="false")
+        assert query.next_batch() == ["orders[0] 15 to 20"]
         assert lost(query.place) == 0, "the query has the messages that were cut off"
         query.restart(bootstrap=topics.address)
         topics.fill("orders", 1)
-        assert query.next_batch() == ["orders[0] 30 to 31"], "it is told once"
+        assert query.next_batch() == ["orders[0] 20 to 21"], "it is told once"
 
 
 def test_a_topic_deleted_under_a_running_query(
@@ -407,6 +414,25 @@ def test_a_query_that_changes_its_mind_drops_topics_without_a_word(topics: Topic
     assert "bills" not in query.place
 
 
+def test_a_place_in_other_topics_is_refused(topics: Topics) -> None:
+    """Spark gives places to the sources of a query by their order: none is forgotten unasked."""
+    for topic in ("orders", "bills"):
+        topics.admin.create_topic(topic, 1)
+        topics.fill(topic, 5)
+    query = Query(topics)
+    query.begin()
+    start = query.place
+    query.next_batch()
+    query.restart(subscribe="bills")
+    told = "has a place in orders, which this source does not read"
+    with pytest.raises(InvalidConfig, match=told):
+        query.next_batch()
+    with pytest.raises(InvalidConfig, match=told):
+        query.plan(start, query.place)
+    query.restart(subscribe="bills", failOnDataLoss="false")
+    assert query.next_batch() == ["bills[0] 0 to 5"]
+
+
 def test_a_topic_that_is_not_there(topics: Topics) -> None:
     query = Query(topics)
     query.begin()
@@ -430,6 +456,16 @@ def test_progress_shows_as_the_lag_of_a_group(
     (lag,) = topics.admin.group_lag("reports")
     assert (lag.committed, lag.lag) == (10, 0)
     query.reader.commit(query.place)
+    # A topic that is gone keeps nobody from seeing the others' lag.
+    topics.admin.create_topic("bills", 1)
+    topics.fill("bills", 3)
+    query.restart(subscribe="orders,bills")
+    query.next_batch()
+    topics.admin.delete_topic("bills")
+    topics.fill("orders", 2)
+    query.restart(subscribe="orders,bills", failOnDataLoss="false")
+    query.next_batch()
+    assert "not committed to group" not in caplog.text
     query.restart(groupId="x" * 1000)
     query.next_batch()
     assert "not committed to group" in caplog.text
