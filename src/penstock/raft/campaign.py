@@ -1,0 +1,46 @@
+"""A node that wants to lead: first it asks whether it would be elected, then it asks for votes.
+
+The trial (pre-vote, dissertation 9.6) changes nobody's term, so a node that was cut off and comes
+back disturbs nobody. The invariant: a vote counts for the term and the kind it was asked for.
+"""
+
+from __future__ import annotations
+
+from penstock.raft.membership import Node
+from penstock.raft.messages import VoteAnswer, VoteRequest
+from penstock.raft.state import NodeState
+
+
+class Campaign:
+    """In one term, of one kind."""
+
+    __slots__ = ("_state", "_votes", "is_trial", "term")
+
+    def __init__(self, state: NodeState, *, is_trial: bool, is_transfer: bool) -> None:
+        """A campaign in earnest begins a term, with this node's own vote."""
+        if not is_trial:
+            state.enter_term(state.term + 1, state.me)
+        self.is_trial = is_trial
+        self.term = state.term + 1 if is_trial else state.term
+        self._state = state
+        self._votes = {state.me: True}
+        request = VoteRequest(
+            term=self.term,
+            last_term=state.terms.last_term,
+            end_offset=state.terms.end_offset,
+            is_trial=is_trial,
+            is_transfer=is_transfer,
+        )
+        for node in sorted(state.membership.voters - {state.me}):
+            state.send(node, request)
+
+    @property
+    def is_won(self) -> bool:
+        """Paper, 5.2: a majority of the voters is for it."""
+        membership = self._state.membership
+        granted = sum(self._votes.get(node, False) for node in membership.voters)
+        return granted >= membership.majority
+
+    def count(self, sender: Node, answer: VoteAnswer) -> None:
+        if answer.is_trial == self.is_trial and answer.is_granted and answer.term == self.term:
+            self._votes[sender] = True
