@@ -5,8 +5,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests start hundreds of processes, and each would compile the same sources again.
 unexport PYTHONDONTWRITEBYTECODE
-# Of `make test`. Each has a Spark of its own, of about a gigabyte.
+# Processes that run tests. In `make test` each has a Spark of its own, of about a gigabyte.
 WORKERS ?= 2
+PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 CODEC := .venv/.codec-built
 COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py column_decoder.py \
 	column_encoder.py _cursor.pxd _builder.pxd)
@@ -44,11 +45,11 @@ check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
 	@echo "==> Layers"
 	@$(BIN)/lint-imports --no-cache > .venv/layers.txt || (cat .venv/layers.txt; false)
 	@echo "==> Tidy and unit tests"
-	@$(BIN)/pytest tests/tidy tests/unit
+	@$(BIN)/pytest tests/tidy tests/unit $(PARALLEL)
 
 test: setup  ## Every test: also property, simulation and system
 	@echo "==> All tests"
-	@$(BIN)/pytest tests --numprocesses $(WORKERS) --dist worksteal
+	@$(BIN)/pytest tests $(PARALLEL)
 
 format: setup  ## Format the code and mend what lint can mend
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

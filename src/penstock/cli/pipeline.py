@@ -36,16 +36,17 @@ Assignments = Annotated[
         help="Another value of the file, as sources.orders.topic=test; repeatable.",
     ),
 ]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Where a restart goes on from, instead of the file's."),
+]
 
 
 @app.command()
 def run(
     file: File,
     master: Master = MASTER_DEFAULT,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Where a restart goes on from, instead of the file's."),
-    ] = None,
+    checkpoint: Checkpoint = None,
     once: Annotated[bool, typer.Option("--once", help="Read what is there now, and end.")] = False,
     set_: Assignments = None,
     as_json: Json = False,
@@ -85,6 +86,7 @@ def validate(
     online: Annotated[
         bool, typer.Option("--online", help="Also ask the brokers whether the topics are there.")
     ] = False,
+    checkpoint: Checkpoint = None,
     set_: Assignments = None,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +99,7 @@ def validate(
     """
     from penstock.spark.pipeline.load import Flags
 
-    loaded = _load(file, Flags(assignments=set_ or []))
+    loaded = _load(file, Flags(assignments=set_ or [], checkpoint=checkpoint))
     problems = list(loaded.problems)
     if online and loaded.pipeline is not None:
         from penstock.spark.pipeline.online import online_problems

@@ -6,8 +6,10 @@ the class and makes it in Python processes of its own, so it holds the options a
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Final
 
+from pyspark import InheritableThread
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -46,7 +48,10 @@ _SET_LATE: Final = (
 def register(spark: SparkSession, source: type[PenstockDataSource] | None = None) -> None:
     """Let `format("penstock")` name topics in this session, and filters reach the source.
 
-    source: one derived from PenstockDataSource, with a name of its own."""
+    source: one derived from PenstockDataSource, with a name of its own.
+
+    In a `pyspark.InheritableThread`, also let that thread write: Spark looks for the format of a
+    write in the session of the thread, and a new one has none."""
     spark.conf.set(_PUSHDOWN, "true")
     context = getattr(spark, "sparkContext", None)  # Spark Connect has none
     environment = {} if context is None else context.environment
@@ -57,6 +62,10 @@ def register(spark: SparkSession, source: type[PenstockDataSource] | None = None
     finally:
         for name in early:
             del environment[name]
+    # Not in any thread: one that did not inherit the properties of foreachBatch's could write its
+    # rows without the names that keep them from being written twice.
+    if context is not None and isinstance(threading.current_thread(), InheritableThread):
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)  # noqa: SLF001
 
 
 class PenstockDataSource(DataSource):

@@ -3,7 +3,8 @@
 Not the session (sessions.py), nor which Java (java.py). What the JVM and the Python workers of a
 local run write to the standard error comes through a pipe of ours: lines that greet nobody in
 particular are dropped, the others are passed on. The invariant: the pipe is read for as long as
-the JVM lives, so it never waits for us; a JVM that does not start is one sentence.
+the JVM lives, so it never waits for us; a JVM that does not start, or that ends before its time, is
+one sentence.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import atexit
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark import SparkConf
 
+# From when a JVM's connections are closed until its process is gone: it may have memory to free.
+_END_SECONDS_MAX: Final = 5.0
 # Kept of what is said before the start succeeds or fails.
 _FIRST_LINES: Final = 200
 # What a JVM and Spark say whenever they start, whatever their log level.
@@ -82,6 +87,31 @@ def launch(conf: SparkConf) -> JavaGateway:
     finally:
         if writing >= 0:
             os.close(writing)
+
+
+def end_sentence(error: BaseException) -> str | None:
+    """One sentence if the JVM has ended, and this error is how it showed; its process knows."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark import SparkContext
+
+    if not isinstance(error, ConnectionError | Py4JError) or isinstance(error, Py4JJavaError):
+        return None
+    # Spark tells in no public way which process its JVM is. Under spark-submit it is not ours.
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:
+        return None
+    try:
+        return _told_end(process.wait(_END_SECONDS_MAX))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _told_end(code: int) -> str:
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    return (
+        f"Spark's JVM {how}, as happens when memory runs out: run it again; streams, and replays "
+        "with a checkpoint, go on where they stopped."
+    )
 
 
 @cache

@@ -22,16 +22,18 @@ import penstock
 from penstock.model.errors import InvalidConfig, UnavailableError
 from penstock.spark.gateway import launch, quiet_log_option
 from penstock.spark.java import java_home
+from penstock.spark.quiet import tell_once
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _PROBE_SECONDS_MAX: Final = 5.0
 _DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_OPTION: Final = "log4j2.configurationFile"
 _MASTERS: Final = re.compile(
-    r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?"
-    r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"local(\[(?P<threads>\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?"
+    r"|local-cluster\[\s*(?P<workers>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*\d+\s*\]"
     r"|spark://(?P<hosts>[^,/\s]+:\d+(,[^,/\s]+:\d+)*)"
     r"|yarn|k8s://\S+"
 )
@@ -55,7 +57,9 @@ def session(
     """A Spark session with the data source `penstock` registered.
 
     If this process has one already, that one is given, with `config` set in it where Spark allows.
-    `quiet`: the log tells errors only, each once; without it, Spark's own log settings are kept."""
+    `quiet`: the log tells errors only, each once; without it, Spark's own log settings are kept.
+    On a local master queries shuffle to as many partitions as it has cores, unless `config` has
+    `spark.sql.shuffle.partitions`."""
     try:
         from py4j.protocol import Py4JError
         from pyspark import SparkContext
@@ -76,7 +80,9 @@ def session(
         if is_local(master):
             # Otherwise Spark asks the resolver for this machine's name, which may answer anything.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _start(_settings(master, app_name, config or {}, quiet=quiet))
+        context = _start(_settings(master, app_name, config or {}, quiet=quiet))
+        if quiet:
+            tell_once(context)
     builder = SparkSession.builder
     for name, value in (config or {}).items():
         builder = builder.config(name, value)
@@ -127,11 +133,24 @@ def _settings(
     settings = {**_DEFAULTS, "spark.master": master, "spark.app.name": app_name}
     if is_local(master):
         settings["spark.driver.host"] = "127.0.0.1"
+        # Of Spark's 200 most are without rows where there is one machine; a stream has them all.
+        settings["spark.sql.shuffle.partitions"] = str(_local_cores(master))
     settings.update(config)
     options = settings.get(_DRIVER_OPTIONS, "")
     if quiet and _LOG_OPTION not in options:
         settings[_DRIVER_OPTIONS] = f"{options} {quiet_log_option()}".lstrip()
     return settings
+
+
+def _local_cores(master: str) -> int:
+    """How many tasks run at once on a master of this machine."""
+    found = _MASTERS.fullmatch(master)
+    assert found is not None, master
+    if found["workers"] is not None:
+        return max(1, int(found["workers"]) * int(found["cores"]))
+    if found["threads"] == "*":
+        return os.cpu_count() or 1
+    return int(found["threads"] or 1)
 
 
 @cache
@@ -144,7 +163,7 @@ def _package_folder() -> str:
     return folder
 
 
-def _start(settings: Mapping[str, str]) -> None:
+def _start(settings: Mapping[str, str]) -> SparkContext:
     """A Spark context, made the one that sessions of this process use."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
@@ -155,7 +174,7 @@ def _start(settings: Mapping[str, str]) -> None:
     # A context that was stopped leaves its JVM for the next one.
     gateway = launch(conf) if SparkContext._gateway is None else None  # noqa: SLF001
     try:
-        SparkContext(conf=conf, gateway=gateway)
+        return SparkContext(conf=conf, gateway=gateway)
     except (Py4JError, ValueError) as error:
         raise UnavailableError(f"Spark did not start: {_reason(error)}") from None
 

@@ -179,6 +179,18 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
+def kill_jvm(process: subprocess.Popen[str]) -> str:
+    """SIGKILL to the command's JVM alone, as by a system that is out of memory. What the command
+    makes of it, as its last words."""
+    for pid in session_members(process.pid):
+        if Path(f"/proc/{pid}/comm").read_text() == "java\n":
+            os.kill(pid, signal.SIGKILL)
+    _, error = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, error
+    _check_words(error)
+    return error
+
+
 def until(is_true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_true():

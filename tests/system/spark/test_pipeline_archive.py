@@ -13,7 +13,14 @@ import pytest
 
 import penstock
 from tests.system.processes import BrokerProcess
-from tests.system.spark.pipeline_support import Pipelines, kill, next_json, parquet_rows, until
+from tests.system.spark.pipeline_support import (
+    Pipelines,
+    kill,
+    kill_jvm,
+    next_json,
+    parquet_rows,
+    until,
+)
 
 RATE = 40
 DAY_MS = 24 * 60 * 60 * 1000
@@ -155,7 +162,9 @@ def _replay_some(pipelines: Pipelines, folder: Path) -> None:
     ]
     first = pipelines.start(*replay)
     until(lambda: (folder / "replay" / "written.json").exists(), first)
-    kill(first)
+    ended = kill_jvm(first)
+    assert ended.startswith("error: replay: Spark's JVM was ended by SIGKILL")
+    assert len(ended.splitlines()) == 1
     before = len(pipelines.messages("slow"))
     assert 0 < before < len(rows)
     second = pipelines.start(*replay, "--json")

@@ -13,7 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.pipeline.checkpoint import HadoopFiles
+from penstock.model.errors import InvalidConfig
+from penstock.spark.pipeline.checkpoint import HadoopFiles, claim_here, claim_there
+from penstock.spark.pipeline.frames import Frames, build_frames
+from penstock.spark.pipeline.load import Flags, load_text
+from penstock.spark.pipeline.sinks import Opened, start_query
+from penstock.spark.pipeline.spec import Pipeline
 from tests.system.processes import BrokerProcess
 from tests.system.spark.pipeline_support import Pipelines, kill, next_json, parquet_rows
 
@@ -102,7 +107,7 @@ def test_orders_to_totals_through_kills_and_restarts(pipelines: Pipelines, tmp_p
 
     # With another topic it would forget how far it has come: refused before Spark starts.
     other = pipelines.refusal("run", str(file), "--set", "sources.orders.topic=other")
-    assert other.startswith("sinks.files read orders before")
+    assert other.startswith("sinks.totals read orders before")
     assert "--checkpoint" in other
 
 
@@ -114,6 +119,55 @@ def test_a_checkpoint_that_only_spark_reaches(spark: SparkSession, tmp_path: Pat
         assert files.read("pipeline.json") == content
     files.write("sink/offsets/0", b"")
     assert files.names("sink/offsets") == ["0"]
+    assert files.names("pipeline.json/offsets") == []
+    assert sorted(files.names(".")) == ["pipeline.json", "sink"]
+
+
+TWO = """
+[pipeline]
+name = "two"
+checkpoint = "checkpoint"
+trigger = "available-now"
+[sources.ones]
+topic = "ones"
+[sources.twos]
+topics = ["twos"]
+[sinks.both]
+from = "both"
+console = true
+[[steps]]
+name = "both"
+sql = "WITH c AS (SELECT value FROM ones) SELECT * FROM c UNION ALL SELECT value FROM twos"
+"""
+TURNED = "SELECT value FROM twos UNION ALL SELECT value FROM ones"
+THREE = f"{TURNED} UNION ALL SELECT value FROM ones"
+
+
+def test_positions_are_kept_by_the_order_of_streams(
+    pipelines: Pipelines, spark: SparkSession, tmp_path: Path
+) -> None:
+    """More streams, and streams in another order, are refused before a query starts."""
+    for topic in ("ones", "twos"):
+        pipelines.publish(topic, [(None, topic.encode())])
+
+    def claimed(*assignments: str) -> tuple[Pipeline, Frames]:
+        environment = {"PENSTOCK_BOOTSTRAP": pipelines.address}
+        flags = Flags(assignments=assignments)
+        pipeline = load_text(TWO, str(tmp_path / "p.toml"), environment, flags).pipeline
+        assert pipeline is not None
+        claim_here(pipeline)
+        frames = build_frames(spark, pipeline, str(tmp_path))
+        claim_there(pipeline, spark, frames)
+        return pipeline, frames
+
+    pipeline, frames = claimed()
+    (sink,) = pipeline.sinks
+    start_query(pipeline, sink, frames, Opened(), lambda *_: None).awaitTermination()
+    with pytest.raises(InvalidConfig, match=r"sinks\.both read ones before.*order of its streams"):
+        claimed(f"steps.both.sql={TURNED}")
+    with pytest.raises(InvalidConfig, match=r"sinks\.both had 2 streams before.*and has 3 now"):
+        claimed(f"steps.both.sql={THREE}")
+    claimed('sources.twos.topics=["twos", "more"]')
 
 
 BATCH = """
@@ -235,10 +289,13 @@ def test_ordinary_mistakes_are_one_sentence(pipelines: Pipelines, tmp_path: Path
     step = '\n[[steps]]\nname = "s"\nsql = "SELECT valeu FROM a"\n'
     file.write_text(LOOK.replace('from = "a"', 'from = "s"') + step)
     pipelines.publish("a", [(None, b"x")])
-    wrong = pipelines.refusal(*run)
-    assert wrong.startswith("steps.s: ")
+    _, wrong = pipelines.run(*run, code=1)
+    assert wrong.startswith("error: steps.s: ")
     assert "valeu" in wrong
     assert "value" in wrong
+    assert len(wrong.splitlines()) == 1, "of Spark's own log nothing"
+    partition = pipelines.refusal("replay", "--from", "a", "--to", "b", "--offsets", "7:0-10")
+    assert partition == "--offsets: a has no partition 7; the last one that it has is 0."
 
 
 def test_validation_asks_the_broker_when_told_to(pipelines: Pipelines, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import penstock
 import penstock.spark
 import penstock.testing
 from penstock.model.errors import InvalidConfig
-from penstock.spark.pipeline.sinks import opened, start_query
+from penstock.spark.pipeline.sinks import Opened, opened, start_query, write_batch
 from penstock.spark.pipeline.spec import (
     ConsoleSink,
     ParquetSink,
@@ -25,6 +25,7 @@ from penstock.spark.pipeline.spec import (
     TopicSource,
     Trigger,
 )
+from penstock.spark.pipeline.table import ParquetTable
 from tests.system.spark.pipeline_support import parquet_rows
 from tests.system.spark.test_sink_stream import Lines, forget_last_commit, values
 
@@ -115,7 +116,7 @@ def test_a_topic_in_update_mode(
             name="x",
             input="s",
             options={"bootstrap": address, "topic": "totals", "delivery": delivery},
-            key="value",
+            key="value -- whatever it is",
             is_json=True,
             output_mode="update",
         )
@@ -128,6 +129,28 @@ def test_a_topic_in_update_mode(
             found = values(mq, "totals")
     first = ['{"value":"a","count":2}', '{"value":"b","count":1}']
     assert found == sorted([*first * copies, '{"value":"b","count":2}'])
+
+
+def test_a_key_that_is_no_whole_expression_is_refused(
+    running: Running, spark: SparkSession
+) -> None:
+    """Of which Spark, asked for a column, would take the last word for its name."""
+    frames = {"s": spark.sql("SELECT true AS value")}
+    for key in ("value AND", "value, value"):
+        sink = TopicSink(
+            name="x", input="s", options={}, key=key, is_json=True, output_mode="append"
+        )
+        with pytest.raises(InvalidConfig, match=r"sinks\.x: Syntax error"):
+            write_batch(sink, frames, Opened(), lambda *_: None)
+
+
+def test_a_batch_without_rows_can_be_read(
+    running: Running, spark: SparkSession, tmp_path: Path
+) -> None:
+    frames = {"s": spark.sql("SELECT 1 AS a WHERE false")}
+    with ParquetTable(str(tmp_path / "out")) as table:
+        write_batch(parquet(tmp_path / "out"), frames, Opened({"x": table}), lambda *_: None)
+    assert spark.read.parquet(str(tmp_path / "out")).columns == ["a"]
 
 
 def test_what_is_there_is_seen_behind_a_url(

@@ -93,7 +93,9 @@ def test_a_topic_that_lives_on_is_replayed_as_it_was(
     topics.admin.create_topic("orders", 2)
     topics.admin.create_topic("again", 1)
     sent = publish(topics.mq, "orders", range(60))
-    given = options(topics, "orders", from_ms=START_MS + 3, where="value <> '5'")
+    with pytest.raises(InvalidConfig, match="--where: Syntax error"):
+        plan_replay(spark, options(topics, "orders", where="value <> '5' AND"), None)
+    given = options(topics, "orders", from_ms=START_MS + 3, where="value <> '5' -- or so")
     plan = plan_replay(spark, given, find_source_id(given), stretch_rows=20)
     publish(topics.mq, "orders", range(60, 80))
     expected = [each for each in sent if each[1] != b"5" and each[2] >= START_MS + 3]
@@ -137,6 +139,8 @@ def test_an_archive_that_grows_is_replayed_as_it_was(
     for topic in ("again", "orders", "payments"):
         topics.admin.create_topic(topic, 1)
     archive(range(30), "0")
+    with pytest.raises(InvalidConfig, match="has no partition 7; the last one that it has is 0"):
+        plan_replay(spark, options(topics, folder, offsets={7: (0, 10)}), None)
     given = options(topics, folder, shift=-5_000)
     plan = plan_replay(spark, given, None, stretch_rows=25)
     archive(range(30, 40), "30")

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import penstock
@@ -143,6 +144,25 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         spark.conf.set(name, before)
 
 
+def save_in_a_thread(writer: DataFrameWriter) -> None:
+    """As docs/spark.md says how."""
+
+    failed: list[PySparkException] = []
+
+    def save() -> None:
+        try:
+            penstock.spark.register(writer._spark)
+            writer.save()
+        except PySparkException as error:
+            failed.append(error)
+
+    thread = InheritableThread(target=save)
+    thread.start()
+    thread.join()
+    for error in failed:
+        raise error
+
+
 def test_foreach_batch_with_a_name_and_a_version(
     spark: SparkSession, mq: BlockingClient, address: str, lines: Lines, tmp_path: Path
 ) -> None:
@@ -156,9 +176,10 @@ def test_foreach_batch_with_a_name_and_a_version(
         query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         names.add(query)
         nameless = rows.write.format("penstock").option("bootstrap", address)
-        with pytest.raises(PySparkException) as raised:
-            nameless.option("topic", "first").mode("append").save()
-        assert "set the options `txnAppId`" in (sentence(raised.value) or "")
+        for save in (DataFrameWriter.save, save_in_a_thread):
+            with pytest.raises(PySparkException) as raised:
+                save(nameless.option("topic", "first").mode("append"))
+            assert "set the options `txnAppId`" in (sentence(raised.value) or "")
         for topic in ("first", "second"):
             (
                 rows.write.format("penstock")
@@ -181,6 +202,9 @@ def test_foreach_batch_with_a_name_and_a_version(
     assert values(mq, "first") == values(mq, "second") == long
     [name] = names
     assert name is not None, "the query's id, which stays the same"
+    rows = spark.sql("SELECT 'v' AS value").write.format("penstock").option("bootstrap", address)
+    save_in_a_thread(rows.option("topic", "threads").mode("append"))
+    assert values(mq, "threads") == ["v"]
 
 
 def test_output_mode_complete_appends_the_whole_result(

@@ -44,6 +44,10 @@ def test_validate_says_what_is_right(tmp_path: Path) -> None:
     flags = ["--set", "sources.a.end=latest", "--json"]
     result = CliRunner().invoke(app, ["pipeline", "validate", str(tmp_path / "right.toml"), *flags])
     assert (result.exit_code, result.stdout) == (0, "[]\n")
+    (tmp_path / "without.toml").write_text(RIGHT.replace('checkpoint = "c"', ""))
+    without = ["pipeline", "validate", str(tmp_path / "without.toml")]
+    assert CliRunner().invoke(app, without).exit_code == 1
+    assert CliRunner().invoke(app, [*without, "--checkpoint", "here"]).exit_code == 0
 
 
 def test_run_does_not_start_spark_for_a_file_that_is_wrong(wrong: str) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 
-from penstock.spark.gateway import _Pump, quiet_log_option
+from penstock.spark import gateway
+from penstock.spark.gateway import _Pump, end_sentence, quiet_log_option
 
 
 def pumped(text: str, *, has_started: bool) -> _Pump:
@@ -45,6 +50,28 @@ def test_a_start_that_failed_is_the_first_exception_or_the_last_line(
     assert pumped("first\nlast\n\n", has_started=False).reason() == "last"
     assert pumped("", has_started=False).reason() == "it said nothing."
     assert shown.getvalue() == ""
+
+
+def test_a_jvm_that_ended_is_told_of_by_how_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the error, its process says whether it has."""
+    monkeypatch.setattr(gateway, "_END_SECONDS_MAX", 0.01)
+    errors = (ConnectionRefusedError(), Py4JNetworkError(), Py4JError())
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        assert [end_sentence(error) for error in errors] == [None] * 3, "it lives"
+        process.kill()
+        process.wait()
+        for error in errors:
+            told = end_sentence(error)
+            assert told is not None
+            assert told.startswith("Spark's JVM was ended by SIGKILL, as happens when memory")
+        assert end_sentence(ValueError()) is None
+    with subprocess.Popen(["sh", "-c", "exit 52"]) as process:
+        process.wait()
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        assert (end_sentence(Py4JError()) or "").startswith("Spark's JVM ended with code 52, as")
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    assert end_sentence(ConnectionRefusedError()) is None
 
 
 def test_the_log_settings_are_a_file_that_java_finds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
@@ -51,6 +52,23 @@ def test_what_the_user_sets_stays() -> None:
     own = {"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=mine"}
     settings = _settings("local", "x", own, quiet=True)
     assert settings["spark.driver.extraJavaOptions"] == "-Dlog4j2.configurationFile=mine"
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [
+        ("local", 1),
+        ("local[4]", 4),
+        ("local[4, 2]", 4),
+        ("local[*]", os.cpu_count()),
+        ("local-cluster[2,3,1024]", 6),
+    ],
+)
+def test_a_local_master_shuffles_to_its_cores(master: str, cores: int) -> None:
+    name = "spark.sql.shuffle.partitions"
+    assert _settings(master, "x", {}, quiet=True)[name] == str(cores)
+    assert _settings(master, "x", {name: "7"}, quiet=True)[name] == "7"
+    assert name not in _settings("yarn", "x", {}, quiet=True)
 
 
 def test_on_a_cluster_the_driver_is_known_by_its_own_address() -> None:

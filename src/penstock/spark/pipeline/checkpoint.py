@@ -1,49 +1,43 @@
-"""What a checkpoint is of: the pipeline, and what each of its sinks reads. Kept in its root.
+"""What a checkpoint is of: one pipeline, and what each of its sinks has read.
 
-Spark keeps a sink's positions there, and knows neither the pipeline nor its topics: run with other
-topics, it drops the positions of those it does not read, and a run after that would read them
-again. The invariant: a topic that a sink has read from is read by every later run of that sink, and
-a checkpoint is of one pipeline; else the run is refused before anything is read.
+Spark keeps a sink's positions there, one for each stream of its plan, known by nothing but their
+order. Run with other topics, or with streams that have changed places, a stream would drop the
+positions of topics it does not select, and they would be read again from their start. The
+invariant: each topic that a sink has a position of is selected by the stream that the position goes
+to, and a checkpoint is of one pipeline; else the run is refused before anything is read.
 
-Not Spark's own files, but for a look at whether a sink's query has begun: a mistake that is
-corrected before the first batch needs no other checkpoint.
+What has been read stands in Spark's own files; ours, in the root, only has the pipeline's name. So
+a mistake that comes to no batch leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.model.errors import InvalidConfig, StorageFailed
-from penstock.spark.options import parse_options
+from penstock.spark.logs import is_selected
+from penstock.spark.offsets import ABOUT, StreamOffset
+from penstock.spark.options import Selection, parse_options
 from penstock.spark.pipeline.locations import beneath, is_url
-from penstock.spark.pipeline.spec import Pipeline, Sink
+from penstock.spark.pipeline.spec import FunctionStep, Pipeline
 from penstock.spark.pipeline.table import sync_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _VERSION: Final = 1
 _RECORD: Final = "pipeline.json"
 _OFFSETS: Final = "offsets"
+_SPARK_VERSION: Final = "v1"
 _REMEDY: Final = "give this run a checkpoint of its own, in the file or by --checkpoint."
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """What a sink reads as a stream, through whatever sources and steps."""
-
-    topics: Sequence[str]
-    patterns: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    pipeline: str
-    sinks: Mapping[str, _Reading]
+Positions = Sequence[StreamOffset | None]
+"""Of a sink's streams, in their plan's order; None where there is none yet, and where the stream is
+of another data source."""
 
 
 class Files(Protocol):
@@ -60,91 +54,148 @@ class Files(Protocol):
 
 
 def claim_here(pipeline: Pipeline) -> None:
-    """Refuse the checkpoint of something else, and note what this one is of, before Spark starts.
-    InvalidConfig says how to go on. A checkpoint that only Spark reaches is `claim_there`'s."""
+    """Refuse the checkpoint of something else, and note whose this one is, before Spark starts.
+    InvalidConfig says how to go on. The rest is `claim_there`'s."""
     if pipeline.is_batch or pipeline.checkpoint is None or is_url(pipeline.checkpoint):
         return
-    try:
+    with _reaching(pipeline.checkpoint):
         _claim(pipeline, pipeline.checkpoint, _LocalFiles(pipeline.checkpoint))
-    except OSError as error:
-        raise InvalidConfig(
-            f"{pipeline.checkpoint} cannot be a checkpoint: {error.strerror or error}."
-        ) from None
 
 
-def claim_there(pipeline: Pipeline, spark: SparkSession) -> None:
-    """The same for a checkpoint with a URL, before the first query starts."""
-    if not pipeline.is_batch and pipeline.checkpoint is not None and is_url(pipeline.checkpoint):
-        _claim(pipeline, pipeline.checkpoint, HadoopFiles(pipeline.checkpoint, spark))
+def claim_there(pipeline: Pipeline, spark: SparkSession, frames: Mapping[str, DataFrame]) -> None:
+    """What needs Spark, before the first query starts: a checkpoint with a URL, and the order of
+    each sink's streams, which is known when Spark has its plan. Frames by names in lower case."""
+    if pipeline.is_batch or pipeline.checkpoint is None:
+        return
+    root = pipeline.checkpoint
+    files: Files = HadoopFiles(root, spark) if is_url(root) else _LocalFiles(root)
+    if is_url(root):
+        _claim(pipeline, root, files)
+    for sink in pipeline.sinks:
+        with _reaching(root):
+            positions = _newest(files, sink.name, root)
+        if positions is not None:
+            check_streams(sink.name, root, positions, streams_in(frames[sink.input.lower()]))
 
 
 def _claim(pipeline: Pipeline, root: str, files: Files) -> None:
     content = files.read(_RECORD)
-    now = _Record(
-        pipeline=pipeline.name,
-        sinks={sink.name: _reading(pipeline, sink) for sink in pipeline.sinks},
-    )
-    if content is not None:
-        before = _parsed(content, beneath(root, _RECORD))
-        begun = {name for name in before.sinks if _has_begun(files, name)}
-        _check(before, now, begun, root)
-        kept = {name: reading for name, reading in before.sinks.items() if name in begun}
-        now = _Record(pipeline=now.pipeline, sinks={**kept, **now.sinks})
-        if now == before:
-            return
-    files.write(_RECORD, json.dumps({"version": _VERSION, **asdict(now)}).encode())
-
-
-def _check(before: _Record, now: _Record, begun: set[str], root: str) -> None:
-    if begun and before.pipeline != now.pipeline:
+    name = None if content is None else _parsed(content, beneath(root, _RECORD))
+    if name not in (None, pipeline.name) and any(
+        _last_batch(files, sink) is not None for sink in files.names(".")
+    ):
         raise InvalidConfig(
-            f"The checkpoint {root} is of the pipeline {before.pipeline}, and this is "
-            f"{now.pipeline}: {_REMEDY}"
+            f"The checkpoint {root} is of the pipeline {name}, and this is {pipeline.name}: "
+            f"{_REMEDY}"
         )
-    for name in sorted(begun & now.sinks.keys()):
-        old, new = before.sinks[name], now.sinks[name]
-        left = [each for each in old.topics if each not in new.topics]
-        left += [f"names like {each}" for each in old.patterns if each not in new.patterns]
-        if left:
-            raise InvalidConfig(
-                f"sinks.{name} read {', '.join(left)} before, by the checkpoint {root}, which "
-                f"would forget how far: {_REMEDY}"
-            )
+    # Which of its streams a sink reads is known by its plan, and so are those of a function's own.
+    if not any(isinstance(step, FunctionStep) for step in pipeline.steps):
+        selections = [parse_options(each.options).selection for each in pipeline.streams]
+        for sink in pipeline.sinks:
+            for position in _newest(files, sink.name, root) or ():
+                _check_position(sink.name, root, position, selections)
+    if name != pipeline.name:
+        document = {"version": _VERSION, "pipeline": pipeline.name}
+        files.write(_RECORD, json.dumps(document).encode())
 
 
-def _reading(pipeline: Pipeline, sink: Sink) -> _Reading:
-    selections = [parse_options(each.options).selection for each in pipeline.streams_of(sink)]
-    return _Reading(
-        topics=sorted({topic for each in selections for topic in each.topics}),
-        patterns=sorted({each.pattern for each in selections if each.pattern is not None}),
-    )
+def check_streams(
+    sink: str, root: str, positions: Positions, streams: Sequence[Selection | None]
+) -> None:
+    """That each position goes to a stream that selects its topics, or InvalidConfig."""
+    if len(positions) != len(streams):
+        raise InvalidConfig(
+            f"sinks.{sink} had {len(positions)} streams before, by the checkpoint {root}, and has "
+            f"{len(streams)} now, which cannot be told apart: keep their number, or {_REMEDY}"
+        )
+    for position, selection in zip(positions, streams, strict=True):
+        _check_position(sink, root, position, [] if selection is None else [selection])
 
 
-def _has_begun(files: Files, sink: str) -> bool:
-    """Whether its query has planned a batch."""
-    return any(name.isdigit() for name in files.names(f"{sink}/{_OFFSETS}"))
+def _check_position(
+    sink: str, root: str, position: StreamOffset | None, selections: Sequence[Selection]
+) -> None:
+    left = {
+        partition.topic
+        for partition in (position.positions if position is not None else ())
+        if not any(is_selected(each, partition) for each in selections)
+    }
+    if left:
+        raise InvalidConfig(
+            f"sinks.{sink} read {', '.join(sorted(left))} before, by the checkpoint {root}, which "
+            f"would forget how far: keep the topics and the order of its streams, or {_REMEDY}"
+        )
 
 
-def _parsed(content: bytes, path: str) -> _Record:
+def streams_in(frame: DataFrame) -> list[Selection | None]:
+    """What each stream of its plan selects, in the order in which Spark keeps their positions; None
+    for those of other data sources."""
+    # Spark gives Python no public way to a plan. Its MicroBatchExecution takes every streaming
+    # relation of the analyzed one, from left to right: of a view that is there twice, both.
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001
+    found: list[Selection | None] = []
+    for leaf in (leaves.apply(number) for number in range(leaves.size())):
+        match leaf.getClass().getSimpleName():
+            case "StreamingRelationV2" if leaf.sourceName() == "penstock":
+                options = dict(leaf.extraOptions().asCaseSensitiveMap())
+                found.append(parse_options(options).selection)
+            case "StreamingRelationV2" | "StreamingRelation" | "StreamingExecutionRelation":
+                found.append(None)
+    return found
+
+
+def _newest(files: Files, sink: str, root: str) -> Positions | None:
+    """Where the last batch that was planned ends; None if none ever was."""
+    name = _last_batch(files, sink)
+    return None if name is None else _parsed_positions(files.read(name) or b"", beneath(root, name))
+
+
+def _last_batch(files: Files, sink: str) -> str | None:
+    folder = f"{sink}/{_OFFSETS}"
+    numbers = [int(name) for name in files.names(folder) if name.isdecimal()]
+    return f"{folder}/{max(numbers)}" if numbers else None
+
+
+def _parsed_positions(content: bytes, path: str) -> Positions:
+    """Spark's file: its version, what it notes of the batch, and a line for each stream."""
+    version, _, rest = content.partition(b"\n")
+    if version.strip() != _SPARK_VERSION.encode() or not rest:
+        raise StorageFailed(
+            f"{path} is damaged, or of a Spark that this Penstock does not know: restore it, or "
+            "take another checkpoint."
+        )
+    return [_position(line) for line in rest.splitlines()[1:]]
+
+
+def _position(line: bytes) -> StreamOffset | None:
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    is_ours = isinstance(document, dict) and ABOUT in document
+    return StreamOffset.from_json(document) if is_ours else None
+
+
+def _parsed(content: bytes, path: str) -> str:
+    """The name in the record."""
     try:
         document: dict[str, Any] = json.loads(content)
         if document["version"] != _VERSION:
             raise StorageFailed(f"{path} was written by a newer Penstock: use that one.")
-        return _Record(
-            pipeline=str(document["pipeline"]),
-            sinks={
-                str(name): _Reading(
-                    topics=[str(each) for each in reading["topics"]],
-                    patterns=[str(each) for each in reading["patterns"]],
-                )
-                for name, reading in document["sinks"].items()
-            },
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return str(document["pipeline"])
+    except (ValueError, KeyError, TypeError):
         raise StorageFailed(
             f"{path} is damaged: it says what the checkpoint is of; restore it, or take another "
             "checkpoint."
         ) from None
+
+
+@contextmanager
+def _reaching(root: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidConfig(f"{root} cannot be a checkpoint: {error.strerror or error}.") from None
 
 
 class _LocalFiles:
@@ -173,7 +224,7 @@ class _LocalFiles:
     def names(self, folder: str) -> list[str]:
         try:
             return os.listdir(os.path.join(self._root, folder))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
 

@@ -1,7 +1,7 @@
 """Spark's errors as one sentence each.
 
 Ours, raised in Spark's workers, are found by `penstock.spark.errors`; this is for Spark's own: a
-query that names no such column, a step of the user that raises, a job that fails.
+query that names no such column, a step of the user that raises, a job that fails, a JVM that ends.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from penstock.spark import errors
+from penstock.spark.gateway import end_sentence
 
 # `[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column … SQLSTATE: 42703; line 1 pos 7;` and a plan.
 _CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
@@ -25,7 +26,7 @@ _JAVA: Final = re.compile(
 
 def sentence(error: BaseException) -> str:
     """What is wrong, in one sentence."""
-    return errors.sentence(error) or _of_spark(error)
+    return errors.sentence(error) or end_sentence(error) or _of_spark(error)
 
 
 def _of_spark(error: BaseException) -> str:

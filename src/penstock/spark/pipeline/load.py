@@ -67,6 +67,8 @@ def load_text(
     text: str, file: str, environment: Mapping[str, str], flags: Flags = NO_FLAGS
 ) -> Loaded:
     """The same, with the text at hand. Paths in it are relative to the file's folder."""
+    if flags.checkpoint is not None and not flags.checkpoint.strip():
+        raise InvalidConfig(f"--checkpoint is {flags.checkpoint!r}: name a folder, or a URL.")
     problems = Problems(file)
     try:
         tables: dict[str, object] = tomllib.loads(text)

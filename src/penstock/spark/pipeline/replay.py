@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -114,11 +114,22 @@ def replay(
 
 
 def find_source_id(options: ReplayOptions) -> str | None:
-    """The id of the topic that is read; None for a folder."""
+    """The id of the topic that is read, which has the partitions asked for; None for a folder."""
     if options.is_folder:
         return None
-    admin = shared_client(options.bootstrap).admin
-    return admin.describe_topic(options.source).topic_id
+    described = shared_client(options.bootstrap).admin.describe_topic(options.source)
+    check_offsets(options, {each.partition for each in described.partitions})
+    return described.topic_id
+
+
+def check_offsets(options: ReplayOptions, partitions: Collection[int]) -> None:
+    """Of a partition that is not there nothing would be written, and nobody would know."""
+    missing = sorted((options.offsets or {}).keys() - partitions)
+    if missing:
+        raise InvalidConfig(
+            f"--offsets: {options.source} has no partition {missing[0]}; the last one that it has "
+            f"is {max(partitions, default='none')}."
+        )
 
 
 # --- planning ----------------------------------------------------------------------------------
@@ -133,7 +144,11 @@ def plan_replay(
     """Look at the rows' places, once, and cut."""
     from pyspark.sql.functions import col, lit, timestamp_millis
 
-    frame = _selected(_read(spark, options), options, options.to_ms)
+    frame = _read(spark, options)
+    if options.is_folder and options.offsets is not None:
+        found = frame.select("partition").distinct().collect()
+        check_offsets(options, {int(row["partition"]) for row in found})
+    frame = _selected(frame, options, options.to_ms)
     if options.from_ms is not None:
         frame = frame.where(col("timestamp") >= timestamp_millis(lit(options.from_ms)))
     stretches = _cut(frame, stretch_rows)
@@ -366,7 +381,12 @@ def _selected(frame: DataFrame, options: ReplayOptions, to_ms: int | None) -> Da
         for each in ranges[1:]:
             chosen = chosen | each
         frame = frame.where(chosen)
-    return frame if options.where is None else frame.where(expr(options.where))
+    if options.where is None:
+        return frame
+    with part("--where"):
+        # In brackets: alone, Spark takes a word that is left over (`a = 1 AND`) for a name. And a
+        # comment may be its end.
+        return frame.where(expr(f"({options.where}\n)"))
 
 
 def _is_between(partition: int, offsets: tuple[int, int | None]) -> Column:

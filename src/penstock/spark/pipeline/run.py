@@ -64,8 +64,8 @@ def run_pipeline(pipeline: Pipeline, place: SparkPlace, observer: Observer) -> b
         opened(pipeline) as tables,
         running_spark(place, f"penstock {pipeline.name}", pipeline.spark) as started,
     ):
-        claim_there(pipeline, started.spark)
         frames = build_frames(started.spark, pipeline, started.work_folder)
+        claim_there(pipeline, started.spark, frames)
         observer.started(len(pipeline.sinks), is_sent=started.is_sent)
         if pipeline.is_batch:
             for sink in pipeline.sinks:

@@ -159,7 +159,9 @@ def _shaped(frame: DataFrame, sink: TopicSink) -> DataFrame:
     value = to_json(struct("*")).alias("value")
     if sink.key is None:
         return frame.select(value)
-    return frame.select(expr(sink.key).cast("string").alias("key"), value)
+    # All of the text within the cast: alone, Spark takes a word that is left over for a name. And a
+    # comment may be its end.
+    return frame.select(expr(f"CAST({sink.key}\n AS STRING)").alias("key"), value)
 
 
 def _shower(sink: ConsoleSink, show: Show) -> Handle:

@@ -144,11 +144,16 @@ class Pipeline:
                 waiting += [each.lower() for each in inputs.get(name, ())]
         return {source.name for source in self.sources if source.name.lower() in found}
 
-    def streams_of(self, sink: Sink) -> list[TopicSource]:
-        """Those of them that do not end."""
-        names = self.sources_of(sink)
+    @property
+    def streams(self) -> list[TopicSource]:
+        """The sources that do not end."""
         return [
             source
             for source in self.sources
-            if source.name in names and isinstance(source, TopicSource) and not source.is_bounded
+            if isinstance(source, TopicSource) and not source.is_bounded
         ]
+
+    def streams_of(self, sink: Sink) -> list[TopicSource]:
+        """Those of them that a sink reads."""
+        names = self.sources_of(sink)
+        return [source for source in self.streams if source.name in names]

@@ -116,16 +116,32 @@ class ParquetTable:
         last = self.last_batch(writer)
         if last is not None and last >= batch:
             return False
-        self._add(writer, batch, write, ())
+        self._add(writer, batch, write)
         return True
 
     def add(self, write: Write, *, is_replacing: bool = False) -> None:
-        """Add rows whose writer does not come back. `is_replacing`: what was in the table goes."""
+        """Add rows whose writer does not come back. `is_replacing`: what was in the table goes.
+        Without rows, and where no file would be left to say the columns, a file of none stays."""
         writer = f"{_ONCE}{uuid4().hex}"
-        self._add(writer, 0, write, tuple(self._files()) if is_replacing else ())
+        there = tuple(self._files())
+        self._add(
+            writer,
+            0,
+            write,
+            remove=there if is_replacing else (),
+            keeps_columns=is_replacing or not there,
+        )
         _unlink(self._journal(writer))
 
-    def _add(self, writer: str, batch: int, write: Write, remove: tuple[str, ...]) -> None:
+    def _add(
+        self,
+        writer: str,
+        batch: int,
+        write: Write,
+        *,
+        remove: tuple[str, ...] = (),
+        keeps_columns: bool = False,
+    ) -> None:
         room = uuid4().hex
         staged = os.path.join(self.staging, room)
         os.makedirs(self.staging, exist_ok=True)
@@ -139,7 +155,10 @@ class ParquetTable:
                 "executors have another file system there; take a folder that all machines share, "
                 "or a URL such as s3a://bucket/folder."
             )
-        files = [os.path.relpath(path, staged) for path, count in rows.items() if count]
+        kept = [path for path, count in rows.items() if count]
+        if not kept and keeps_columns:
+            kept = list(rows)[:1]
+        files = [os.path.relpath(path, staged) for path in kept]
         self._sync_staged(staged, files)
         name = f"{writer.removeprefix(_ONCE).replace('-', '')[:_NAME_LENGTH]}-{batch:010}"
         decision = _Decision(

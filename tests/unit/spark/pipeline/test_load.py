@@ -392,6 +392,9 @@ def test_flags_are_stronger_than_the_file(folder: Path) -> None:
     once = load_text(STREAM, str(folder / "p.toml"), {}, Flags(is_once=True)).pipeline
     assert once is not None
     assert once.trigger.kind == "available-now"
+    for empty in ("", " "):
+        with pytest.raises(InvalidConfig, match=r"^--checkpoint is '.*': name a folder"):
+            load_text(STREAM, str(folder / "p.toml"), {}, Flags(checkpoint=empty))
 
 
 def test_a_step_is_set_by_its_name(folder: Path) -> None:

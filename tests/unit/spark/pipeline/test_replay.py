@@ -1,11 +1,13 @@
-"""The pace of a replay."""
+"""The pace of a replay, and what is refused before it begins."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.pipeline.replay import Pace
+from penstock.model.errors import InvalidConfig
+from penstock.spark.pipeline.replay import Pace, ReplayOptions, check_offsets
 
 
 def test_chunks_wait_for_their_time() -> None:
@@ -16,6 +18,22 @@ def test_chunks_wait_for_their_time() -> None:
     pace.begin(50, 2)
     assert pace.wait_s(2) == 0.5
     assert Pace(None).wait_s(0) == 0
+
+
+def test_offsets_of_a_partition_that_is_not_there_are_refused() -> None:
+    options = ReplayOptions(
+        source="orders",
+        is_folder=False,
+        bootstrap="h:1",
+        topic="again",
+        offsets={1: (0, None), 7: (0, 10)},
+        request={},
+    )
+    check_offsets(options, range(8))
+    with pytest.raises(InvalidConfig, match=r"orders has no partition 7; the last one .* is 1"):
+        check_offsets(options, {0, 1})
+    with pytest.raises(InvalidConfig, match=r"orders has no partition 1; .* is none"):
+        check_offsets(options, set())
 
 
 @given(

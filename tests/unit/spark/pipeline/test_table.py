@@ -88,6 +88,23 @@ def test_a_batch_may_replace_what_is_there(tmp_path: Path) -> None:
         assert rows_of(folder) == []
 
 
+def test_a_batch_without_rows_leaves_its_columns(tmp_path: Path) -> None:
+    """In one file, and only where there is no other: else the folder could not be read."""
+    folder = tmp_path / "out"
+    with ParquetTable(str(folder)) as table:
+        for _ in range(2):
+            table.add(writing())
+            (file,) = found_by_pattern(folder)
+        assert pq.read_schema(file).names == ["row"]
+        table.add(writing(1), is_replacing=True)
+        table.add(writing())
+        assert len(found_by_pattern(folder)) == 1
+        assert rows_of(folder) == [1]
+        table.add(writing(), is_replacing=True)
+        assert len(found_by_pattern(folder)) == 1
+        assert rows_of(folder) == []
+
+
 def test_what_was_done_once_is_not_done_again(tmp_path: Path) -> None:
     """A file that went and that somebody put back stays."""
     folder = tmp_path / "out"
