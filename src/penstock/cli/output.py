@@ -61,13 +61,25 @@ def show_rows(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str], emp
 
 
 def show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """A table; numbers stand to the right, a column named `bytes` is shown as sizes."""
+    """A table; numbers stand to the right, a column named `bytes` is shown as sizes. One that is
+    wider than the terminal is shown a row at a time, so that nothing is cut off."""
+    from rich.console import Console
+
+    on_terminal = sys.stdout.isatty()
+    width = Console().width if on_terminal else _PIPE_COLUMNS
+    lines = _table_lines(rows, columns, on_terminal=on_terminal)
+    if on_terminal and max(map(cell_length, lines)) > width:
+        lines = _record_lines(rows, columns)
+    for line in lines:
+        typer.echo(line)
+
+
+def _table_lines(rows: Sequence[Row], columns: Sequence[str], *, on_terminal: bool) -> list[str]:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    on_terminal = sys.stdout.isatty()
     table = Table(
         box=box.SIMPLE_HEAD if on_terminal else None,
         pad_edge=on_terminal,
@@ -79,11 +91,30 @@ def show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         table.add_column(column.replace("_", " "), justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(Text(_cell(column, row[column])) for column in columns))
-    console = Console(width=None if on_terminal else _PIPE_COLUMNS)
+    console = Console(width=_PIPE_COLUMNS)
     with console.capture() as capture:
         console.print(table)
-    for line in capture.get().splitlines():
-        typer.echo(line if on_terminal else line.rstrip())
+    lines = capture.get().splitlines()
+    return lines if on_terminal else [line.rstrip() for line in lines]
+
+
+def _record_lines(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    names = {column: column.replace("_", " ") for column in columns}
+    width = max(map(len, names.values()))
+    lines = [""]
+    for row in rows:
+        for column, name in names.items():
+            label = typer.style(name.rjust(width + 1), fg="cyan", bold=True)
+            lines.append(f"{label}  {_cell(column, row[column])}")
+        lines.append("")
+    return lines
+
+
+def cell_length(line: str) -> int:
+    """How many columns of a terminal a line takes, colours aside."""
+    from rich.text import Text
+
+    return Text.from_ansi(line.rstrip()).cell_len
 
 
 @contextmanager

@@ -14,14 +14,26 @@ from penstock.cli.output import note, say, show_json, show_table
 from penstock.cli.pipeline_common import Stopping
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
     from rich.live import Live
     from rich.table import Table
 
     from penstock.spark.pipeline.progress import BatchProgress
 
 _COLUMNS: Final = (
-    "query", "batch", "rows", "rows/s", "out", "batch time", "total", "lag", "state rows", "lost",
-)  # fmt: skip
+    "query",
+    "batch",
+    "rows",
+    "rows/s",
+    "out",
+    "time",
+    "total",
+    "lag",
+    "state",
+    "lost",
+)
+# Left out where no query has anything to say there: a terminal has 80 columns.
+_AT_NEED: Final = {"out", "state", "lost"}
 
 
 class PipelineOutput:
@@ -86,12 +98,21 @@ class PipelineOutput:
         from rich.table import Table
 
         table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", title=self._title)
-        for column in _COLUMNS:
-            table.add_column(column, justify="left" if column == "query" else "right")
-        for name, progress in self._latest.items():
-            table.add_row(name, *_cells(progress, self._totals[name]))
-        if not self._latest:
-            table.add_row("waiting for the first batch", *[""] * (len(_COLUMNS) - 1))
+        rows = [
+            (name, *_cells(progress, self._totals[name])) for name, progress in self._latest.items()
+        ]
+        shown = [
+            place
+            for place, column in enumerate(_COLUMNS)
+            if column not in _AT_NEED or any(row[place] not in ("-", "0") for row in rows)
+        ]
+        for place in shown:
+            justify: JustifyMethod = "right" if place else "left"
+            table.add_column(_COLUMNS[place], justify=justify, no_wrap=True)
+        for row in rows:
+            table.add_row(*(row[place] for place in shown))
+        if not rows:
+            table.add_row("waiting for the first batch", *[""] * (len(shown) - 1))
         return table
 
 
@@ -101,7 +122,7 @@ def _cells(progress: BatchProgress, total: int) -> list[str]:
         f"{progress.rows:,}",
         f"{progress.rows_per_s:,.0f}",
         _number(progress.rows_out),
-        f"{progress.batch_ms:,} ms",
+        f"{progress.batch_ms / 1000:,.1f} s",
         f"{total:,}",
         _number(progress.lag),
         _number(progress.state_rows),

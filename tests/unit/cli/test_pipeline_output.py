@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -73,4 +74,19 @@ def test_a_terminal_has_one_table_that_is_kept_up_to_date(monkeypatch: pytest.Mo
     shown = terminal.getvalue()
     assert "waiting for the first batch" in shown
     assert "2,400" in shown, "rows since the start"
-    assert "278 ms" in shown
+    assert "0.3 s" in shown
+    assert "state" not in shown, "nobody has any"
+
+
+def test_nothing_is_cut_off_on_an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    output = PipelineOutput("totals of orders", as_json=False)
+    with output.shown(is_stream=True):
+        output.report(
+            replace(PROGRESS, rows=1_000_000, rows_per_s=214_310, batch_ms=120_900, state_rows=1000)
+        )
+    shown = terminal.getvalue()
+    assert "…" not in shown
+    assert all(part in shown for part in ("1,000,000", "214,310", "120.9 s", "1,000", "lost"))
