@@ -22,9 +22,9 @@ from penstock.model.errors import InvalidConfig, StorageFailed
 from penstock.spark.logs import is_selected
 from penstock.spark.offsets import ABOUT, StreamOffset
 from penstock.spark.options import Selection, parse_options
+from penstock.spark.pipeline.durable_files import replace_file
 from penstock.spark.pipeline.locations import beneath, is_url
 from penstock.spark.pipeline.spec import FunctionStep, Pipeline
-from penstock.spark.pipeline.table import sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -213,13 +213,7 @@ class _LocalFiles:
 
     def write(self, name: str, content: bytes) -> None:
         os.makedirs(self._root, exist_ok=True)
-        path = os.path.join(self._root, name)
-        with open(f"{path}.new", "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{path}.new", path)
-        sync_folder(self._root)
+        replace_file(os.path.join(self._root, name), content)
 
     def names(self, folder: str) -> list[str]:
         try:

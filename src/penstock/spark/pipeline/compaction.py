@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.model.limits import MIB
+from penstock.spark.pipeline.durable_files import sync_file, sync_folder
 from penstock.spark.pipeline.exchange import CannotExchange, check_exchange, exchange
-from penstock.spark.pipeline.table import ParquetTable, sync_file, sync_folder
+from penstock.spark.pipeline.table import ParquetTable
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from penstock.model.errors import Busy, InvalidConfig
-from penstock.spark.pipeline.table import sync_folder
+from penstock.spark.pipeline.durable_files import replace_file
 
 _VERSION: Final = 1
 _PLAN: Final = "replay.json"
@@ -176,15 +176,8 @@ def _load(path: str) -> Any:
 
 
 def _save(folder: str, name: str, document: Mapping[str, object]) -> None:
-    path = os.path.join(folder, name)
     try:
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{path}.new", path)
-        # The new name must outlive a loss of power too.
-        sync_folder(folder)
+        replace_file(os.path.join(folder, name), json.dumps(document).encode())
     except OSError as error:
         raise _unwritable(folder, error) from None
 

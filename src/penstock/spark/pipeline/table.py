@@ -30,12 +30,11 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 
 from penstock.model.errors import Busy, InvalidConfig, StorageFailed
+from penstock.spark.pipeline.durable_files import DRAFT, replace_file, sync_file, sync_folder
 
 OWN_FOLDER: Final = "_penstock"
 _JOURNALS: Final = "writers"
 _JOURNAL: Final = ".json"
-# Of a journal that is being written.
-_DRAFT: Final = ".new"
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".parquet"
 _VERSION: Final = 1
@@ -190,7 +189,7 @@ class ParquetTable:
     def _recover(self) -> None:
         for name in sorted(os.listdir(self._journals)):
             path = os.path.join(self._journals, name)
-            if name.endswith(_DRAFT):
+            if name.endswith(DRAFT):
                 _unlink(path)
                 continue
             decision = self._decision(path)
@@ -269,12 +268,7 @@ class ParquetTable:
             "add": decision.add,
             "remove": decision.remove,
         }
-        with open(f"{path}{_DRAFT}", "w", encoding="utf-8") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(f"{path}{_DRAFT}", path)
-        sync_folder(self._journals)
+        replace_file(path, json.dumps(document).encode())
 
     def _decision(self, path: str) -> _Decision | None:
         try:
@@ -313,20 +307,6 @@ def parquet_files(folder: str) -> Iterator[str]:
 
 def _row_count(path: str) -> int:
     return int(pq.read_metadata(path).num_rows)
-
-
-def sync_file(path: str) -> None:
-    """Make what is in a file durable, whoever wrote it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(path: str) -> None:
-    """Make the names in a folder durable."""
-    sync_file(path)
 
 
 def _unlink(path: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import Busy, InvalidConfig
-from penstock.spark.pipeline import replay_plan
+from penstock.spark.pipeline import durable_files
 from penstock.spark.pipeline.replay_plan import (
     Place,
     Plan,
@@ -94,7 +94,7 @@ def test_the_name_of_what_was_saved_is_durable_too(
     """A file whose name a loss of power takes back was not saved."""
     synced: list[tuple[str, list[str]]] = []
     monkeypatch.setattr(
-        replay_plan, "sync_folder", lambda folder: synced.append((folder, os.listdir(folder)))
+        durable_files, "sync_folder", lambda folder: synced.append((folder, os.listdir(folder)))
     )
     save_progress(str(tmp_path), 3)
     assert synced == [(str(tmp_path), ["written.json"])]
