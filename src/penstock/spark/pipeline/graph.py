@@ -6,9 +6,10 @@ none, the circle is told.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from penstock.model.ids import TopicPartition
+from penstock.spark.logs import is_selected
 from penstock.spark.option_values import bootstrap_of
 from penstock.spark.options import parse_options
 from penstock.spark.pipeline.locations import beneath
@@ -171,15 +172,12 @@ def _check_circles(pipeline: Pipeline, problems: Problems) -> None:
 
 def _feeds(sink: TopicSink, sources: Sequence[TopicSource]) -> bool:
     """Whether one of the sources reads the sink's topic, as far as addresses tell."""
-    for source in sources:
-        options = parse_options(source.options)
-        pattern, topic = options.selection.pattern, sink.options["topic"]
-        is_read = topic in options.selection.topics or (
-            pattern is not None and re.fullmatch(pattern, topic) is not None
-        )
-        if is_read and _addresses(source.options) & _addresses(sink.options):
-            return True
-    return False
+    place = TopicPartition(sink.options["topic"], 0)
+    return any(
+        is_selected(parse_options(source.options).selection, place)
+        and _addresses(source.options) & _addresses(sink.options)
+        for source in sources
+    )
 
 
 def _addresses(options: Mapping[str, str]) -> set[str]:
