@@ -154,7 +154,7 @@ BROKER_ID_MAX: Final = 2**31 - 1
 HOST_LENGTH_MAX: Final = 253
 ADDRESS_LENGTH_MAX: Final = 512
 # Somebody else's change of the same topic gets in between: more often than this it is no chance.
-REGISTRY_CONFLICTS_MAX: Final = 8
+REGISTRY_CONFLICTS_MAX: Final = 20
 # What ZooKeeper holds in one znode, and takes in one transaction (jute.maxbuffer), less room for
 # names and headers.
 ZNODE_BYTES_MAX: Final = 1_000_000
