@@ -140,6 +140,12 @@ class ZooKeeperServer:
     def pause(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        # The last of its threads may be some way behind the signal.
+        while any(
+            Path(thread, "stat").read_text().rpartition(")")[2].split()[0] != "T"
+            for thread in glob(f"/proc/{self._process.pid}/task/*")
+        ):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         assert self._process is not None

@@ -135,8 +135,8 @@ class ZooKeeperRegistry(ChangingRegistry):
         """Renew the lease, and mend what was missed."""
         while True:
             await asyncio.sleep(self._config.session_timeout_ms / 1000 * _TEND_SHARE)
-            if self._session.is_connected:
-                await self._run(self._quietly, self._tend)
+            is_connected = self._session.is_connected
+            await self._run(self._quietly, self._tend if is_connected else self._session.revive)
 
     # --- in kazoo's threads ---------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from penstock.model.errors import InvalidConfig, RegistryUnavailable
@@ -149,6 +149,18 @@ class ZooKeeperSession:
                 self._patiently(partial(self._ensure, root[:end], OPEN_ACL_UNSAFE))
         if root:
             self._patiently(partial(self._ensure, root, self._client.default_acl))
+
+    def revive(self) -> None:
+        """Connect again if kazoo has given up, as it does when an answer is none it knows."""
+        if self._client.client_state == KeeperState.CLOSED and not self._closing.is_set():
+            logger.warning("The connection to ZooKeeper failed for good: it is made anew")
+            # A new client, since the farewell of one that is stopped would be the first thing it
+            # says when it is started again.
+            self._client.remove_listener(self._hear_state)
+            self._client.stop()
+            self._client.close()
+            self._client = self._make_client()
+            self._client.start_async()
 
     def interrupt(self) -> None:
         """From any thread: whoever waits for a connection gives up."""
