@@ -38,6 +38,7 @@ from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
 from penstock.registry.embedded import EmbeddedRegistry
+from penstock.registry.image import BrokerImage
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher, ThreadFlusher
 from penstock.storage.files import Directory
@@ -146,7 +147,8 @@ class Broker:
         starting.callback(staging.begin_closing)
 
         self.addresses = [str(address) for address in server.addresses]
-        registry.register_broker(config.advertise or self.addresses[0])
+        address = config.advertise or self.addresses[0]
+        await registry.register_broker(BrokerImage(id=BrokerId(config.broker_id), address=address))
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher

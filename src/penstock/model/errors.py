@@ -17,8 +17,9 @@
     ├── StagedWriteError     StagedBatchesMissing
     ├── OffsetOutOfRange
     ├── NotLeader, NotEnoughReplicas, StaleTerm, UnknownTerm
-    ├── StorageError         DiskFull  StorageFailed  CorruptLog
+    ├── StorageError         DiskFull  StorageFailed  CorruptLog  CorruptFacts
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
+    │                        ChangedMeanwhile  RegistryUnavailable
     └── InvalidRequest, InternalError, ClientClosed
 
 A message is one sentence that says what is wrong and what to do. `retriable` says whether the same
@@ -428,6 +429,12 @@ class CorruptLog(StorageError):
     code = 63
 
 
+class CorruptFacts(StorageError):
+    """What the registry keeps of the cluster cannot be understood."""
+
+    code = 64
+
+
 # --- availability ------------------------------------------------------------------------------
 
 
@@ -460,6 +467,18 @@ class ConnectionLost(UnavailableError):
     """The connection broke before the answer came."""
 
     code = 74
+
+
+class ChangedMeanwhile(UnavailableError):
+    """Somebody else changed the same thing first: look at it again."""
+
+    code = 75
+
+
+class RegistryUnavailable(UnavailableError):
+    """The registry cannot be reached: what is there is served, nothing can be changed."""
+
+    code = 76
 
 
 def _tree(error: type[PenstockError]) -> dict[int, type[PenstockError]]:

@@ -144,6 +144,21 @@ TOPIC_PATTERN_WORK_MAX: Final = 500_000_000
 # a follower that stalls makes its leader hold.
 APPEND_REQUESTS_ON_THE_WAY_MAX: Final = 16
 
+# --- registry ----------------------------------------------------------------------------------
+
+# Points of each broker on the ring of placement: with so many, arcs differ by a tenth or so.
+VIRTUAL_NODES_PER_BROKER: Final = 64
+# Kafka's broker ids are 32 bits wide on the wire.
+BROKER_ID_MAX: Final = 2**31 - 1
+# Host names have 253 characters; an address has a port as well.
+HOST_LENGTH_MAX: Final = 253
+ADDRESS_LENGTH_MAX: Final = 512
+# Somebody else's change of the same topic gets in between: more often than this it is no chance.
+REGISTRY_CONFLICTS_MAX: Final = 20
+# What ZooKeeper holds in one znode, and takes in one transaction (jute.maxbuffer), less room for
+# names and headers.
+ZNODE_BYTES_MAX: Final = 1_000_000
+
 # --- staged writes -----------------------------------------------------------------------------
 
 # A write is a query's name and id, an attempt a UUID with room; they are in every staged batch.

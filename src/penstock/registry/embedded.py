@@ -1,7 +1,8 @@
 """The registry of a broker on its own (R-REP-6): one journal in the data folder, nothing to start.
 
-The journal is written whole at every change: new file, flush, rename. The invariant: the image is
-replaced only after the journal that holds it is durable, so what was answered survives a crash.
+The journal is written whole at every change: new file, flush, rename. It has no placement in it,
+since there is one place. The invariant: the image is replaced only after the journal that holds it
+is durable, so what was answered survives a crash.
 """
 
 from __future__ import annotations
@@ -9,138 +10,80 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.model.errors import CorruptLog, StorageError, TopicExists
-from penstock.model.ids import BrokerId, Term, TopicId
+from penstock.model.errors import CorruptLog, InvalidRequest, StorageError
+from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedPartition, DeletedTopic
-from penstock.registry.image import (
-    BrokerImage,
-    ClusterImage,
-    PartitionImage,
-    TopicImage,
-    latest_deletions,
+from penstock.registry.changing import ChangingRegistry
+from penstock.registry.facts import (
+    Adopt,
+    Change,
+    DrainBroker,
+    Facts,
+    RegisterBroker,
+    apply,
 )
+from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
 from penstock.storage.files import Directory
 from penstock.storage.journal import read_journal, write_journal
 
 logger = logging.getLogger(__name__)
 
 _JOURNAL: Final = "registry.journal"
-# A lone voter is elected once and for ever.
-_ONLY_TERM: Final = Term(0)
 
 
-class EmbeddedRegistry:
+class EmbeddedRegistry(ChangingRegistry):
     """Implements `registry.api.Registry` for one broker."""
 
-    def __init__(self, directory: Directory, broker_id: BrokerId, cluster_id: str) -> None:
-        self._directory = directory
-        self._broker_id = broker_id
+    def __init__(
+        self, data: Directory, broker_id: BrokerId, cluster_id: str, *, directory: int = 0
+    ) -> None:
+        """directory: which data folder this is, as `BrokerImage` has it."""
+        self._data = data
+        # Topics are placed on it before it knows where clients reach it.
+        here = BrokerImage(id=broker_id, address="", directory=directory)
+        self._here = placed((here.id,), (here.node,))
         self._changing = asyncio.Lock()
-        self._next_producer_id = 0
-        self._image = ClusterImage(cluster_id=cluster_id, brokers={}, topics={})
-        self._written = read_journal(directory, _JOURNAL)
+        facts = Facts(cluster_id=cluster_id, brokers={here.id: here})
+        self._written = read_journal(data, _JOURNAL)
         if self._written is not None:
-            self._load(self._written)
+            facts = self._loaded(facts, self._written)
+        self._facts = facts
+        super().__init__(facts.image(controller=here.id))
 
     @property
-    def image(self) -> ClusterImage:
-        return self._image
+    def facts(self) -> Facts:
+        """All that is kept, for the registry of a cluster to adopt."""
+        return self._facts
 
-    def register_broker(self, address: str) -> None:
-        broker = BrokerImage(id=self._broker_id, address=address)
-        self._image = replace(self._image, brokers={broker.id: broker})
+    @property
+    def is_controller(self) -> bool:
+        return True
 
-    async def create_topic(
-        self, name: str, partitions: int, settings: Mapping[str, str]
-    ) -> TopicImage:
+    async def register_broker(self, broker: BrokerImage) -> None:
+        # Not in the journal: where the broker is reached is told anew at every start.
         async with self._changing:
-            if name in self._image.topics:
-                raise TopicExists(f"The topic {name!r} exists already.")
-            topic = TopicImage(
-                name=name,
-                id=TopicId(uuid.uuid4().hex),
-                partitions=self._place(partitions),
-                settings=dict(settings),
-            )
-            await self._keep(topic)
-            return topic
+            self._keep(apply(self._facts, RegisterBroker(broker=broker)))
 
-    async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
+    async def close(self) -> None:
+        """There is nobody to leave."""
+
+    async def change(self, change: Change) -> Facts:
+        if isinstance(change, Adopt | DrainBroker):
+            raise InvalidRequest("This broker is on its own: that is for brokers of a cluster.")
         async with self._changing:
-            topic = replace(self._image.topic(name), deleting=True)
-            deleted = self._image.deleted_topics
-            if deletion is not None:
-                deleted = latest_deletions((*deleted, deletion))
-            topics = {**self._image.topics, name: topic}
-            await self._write(topics, self._next_producer_id, deleted)
-            return topic
+            before = self._facts
+            await self._write(apply(before, change))
+            return before
 
-    async def finish_deletion(self, name: str) -> None:
-        async with self._changing:
-            topics = {key: topic for key, topic in self._image.topics.items() if key != name}
-            await self._write(topics, self._next_producer_id, self._image.deleted_topics)
+    def _keep(self, facts: Facts) -> None:
+        self._facts = facts
+        self._install(facts.image(controller=self._image.controller))
 
-    async def change_settings(self, name: str, settings: Mapping[str, str]) -> TopicImage:
-        async with self._changing:
-            topic = replace(self._image.topic(name), settings=dict(settings))
-            await self._keep(topic)
-            return topic
-
-    async def add_partitions(self, name: str, total: int) -> TopicImage:
-        async with self._changing:
-            topic = replace(self._image.topic(name), partitions=self._place(total))
-            await self._keep(topic)
-            return topic
-
-    async def reserve_producer_ids(self, count: int) -> range:
-        async with self._changing:
-            first = self._next_producer_id
-            await self._write(self._image.topics, first + count, self._image.deleted_topics)
-            return range(first, first + count)
-
-    def _place(self, partitions: int) -> tuple[PartitionImage, ...]:
-        here = PartitionImage(leader=self._broker_id, term=_ONLY_TERM, replicas=(self._broker_id,))
-        return (here,) * partitions
-
-    async def _keep(self, topic: TopicImage) -> None:
-        topics = {**self._image.topics, topic.name: topic}
-        await self._write(topics, self._next_producer_id, self._image.deleted_topics)
-
-    async def _write(
-        self,
-        topics: Mapping[str, TopicImage],
-        next_producer_id: int,
-        deleted_topics: tuple[DeletedTopic, ...],
-    ) -> None:
-        payload = json.dumps(
-            {
-                "next_producer_id": next_producer_id,
-                "topics": [
-                    {
-                        "name": topic.name,
-                        "id": topic.id,
-                        "partitions": len(topic.partitions),
-                        "settings": dict(topic.settings),
-                        "deleting": topic.deleting,
-                    }
-                    for topic in topics.values()
-                ],
-                "deleted_topics": [
-                    {
-                        "name": topic.name,
-                        "id": topic.topic_id,
-                        "at_ms": topic.at_ms,
-                        "partitions": topic.partitions,
-                    }
-                    for topic in deleted_topics
-                ],
-            }
-        ).encode()
+    async def _write(self, facts: Facts) -> None:
+        payload = _encoded(facts)
         # Off the loop, because it flushes; under the lock, so that journals keep their order.
         writing = asyncio.ensure_future(asyncio.to_thread(self._replace_journal, payload))
         try:
@@ -152,14 +95,13 @@ class EmbeddedRegistry:
         except StorageError:
             if self._written == payload:
                 # It could not be undone: what was refused is what a restart will find.
-                self._image = replace(self._image, topics=topics, deleted_topics=deleted_topics)
+                self._keep(facts)
             raise
-        self._next_producer_id = next_producer_id
-        self._image = replace(self._image, topics=topics, deleted_topics=deleted_topics)
+        self._keep(facts)
 
     def _replace_journal(self, payload: bytes) -> None:
         try:
-            write_journal(self._directory, _JOURNAL, payload)
+            write_journal(self._data, _JOURNAL, payload)
             self._written = payload
         except StorageError:
             self._put_back(payload)
@@ -169,40 +111,74 @@ class EmbeddedRegistry:
         """If what was refused is in place all the same, put back what still holds: or it would be
         true after a restart. If that fails too, it is what holds from now on."""
         try:
-            if self._written is not None and read_journal(self._directory, _JOURNAL) == refused:
-                write_journal(self._directory, _JOURNAL, self._written)
+            if self._written is not None and read_journal(self._data, _JOURNAL) == refused:
+                write_journal(self._data, _JOURNAL, self._written)
         except StorageError as error:
             logger.error("%s could not be put back as it was: %s", _JOURNAL, error)
             self._written = refused
 
-    def _load(self, data: bytes) -> None:
+    def _loaded(self, facts: Facts, data: bytes) -> Facts:
         try:
-            facts: dict[str, Any] = json.loads(data)
-            self._next_producer_id = int(facts["next_producer_id"])
-            topics = {
-                str(entry["name"]): TopicImage(
-                    name=str(entry["name"]),
-                    id=TopicId(str(entry["id"])),
-                    partitions=self._place(int(entry["partitions"])),
-                    settings={str(k): str(v) for k, v in entry["settings"].items()},
-                    deleting=bool(entry["deleting"]),
-                )
-                for entry in facts["topics"]
-            }
-            deleted_topics = tuple(
-                DeletedTopic(
-                    name=str(entry["name"]),
-                    topic_id=str(entry["id"]),
-                    at_ms=int(entry["at_ms"]),
-                    partitions=tuple(
-                        DeletedPartition(*map(int, partition)) for partition in entry["partitions"]
-                    ),
-                )
+            fields: dict[str, Any] = json.loads(data)
+            return replace(
+                facts,
+                next_producer_id=int(fields["next_producer_id"]),
+                topics={
+                    topic.name: topic
+                    for topic in (_topic(entry, self._here) for entry in fields["topics"])
+                },
                 # Earlier versions did not remember them.
-                for entry in facts.get("deleted_topics", ())
+                deleted_topics=tuple(map(_deletion, fields.get("deleted_topics", ()))),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptLog(
                 f"{_JOURNAL} cannot be understood ({error!r}): it was written by another version."
             ) from error
-        self._image = replace(self._image, topics=topics, deleted_topics=deleted_topics)
+
+
+def _encoded(facts: Facts) -> bytes:
+    return json.dumps(
+        {
+            "next_producer_id": facts.next_producer_id,
+            "topics": [
+                {
+                    "name": topic.name,
+                    "id": topic.id,
+                    "partitions": len(topic.partitions),
+                    "settings": dict(topic.settings),
+                    "deleting": topic.deleting,
+                }
+                for topic in facts.topics.values()
+            ],
+            "deleted_topics": [
+                {
+                    "name": topic.name,
+                    "id": topic.topic_id,
+                    "at_ms": topic.at_ms,
+                    "partitions": topic.partitions,
+                }
+                for topic in facts.deleted_topics
+            ],
+        }
+    ).encode()
+
+
+def _topic(entry: dict[str, Any], here: PartitionImage) -> TopicImage:
+    return TopicImage(
+        name=str(entry["name"]),
+        id=TopicId(str(entry["id"])),
+        partitions=(here,) * int(entry["partitions"]),
+        settings={str(key): str(value) for key, value in entry["settings"].items()},
+        deleting=bool(entry["deleting"]),
+    )
+
+
+def _deletion(entry: dict[str, Any]) -> DeletedTopic:
+    return DeletedTopic(
+        name=str(entry["name"]),
+        topic_id=str(entry["id"]),
+        at_ms=int(entry["at_ms"]),
+        partitions=tuple(
+            DeletedPartition(*map(int, partition)) for partition in entry["partitions"]
+        ),
+    )

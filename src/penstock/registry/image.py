@@ -1,6 +1,7 @@
 """The cluster as one broker knows it: an immutable picture, replaced whole at every change.
 
-Nothing on the data path asks the registry a question; it looks at the image it has.
+Nothing on the data path asks the registry a question; it looks at the image it has. Not who leads
+at this moment: the brokers tell each other that, and a registry only fills in who should.
 """
 
 from __future__ import annotations
@@ -8,28 +9,53 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
-from penstock.model.errors import UnknownTopic, UnknownTopicId
+from penstock.model.errors import CorruptFacts, UnknownTopic, UnknownTopicId
 from penstock.model.ids import BrokerId, Term, TopicId
 from penstock.model.limits import DELETED_PARTITIONS_MAX, DELETED_TOPICS_MAX
 from penstock.model.removal import DeletedTopic
+from penstock.raft.membership import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
-    """A broker that is alive and where clients reach it."""
+    """A broker, where clients reach it, and what placement has to know of it."""
 
     id: BrokerId
     address: str
+    host: str = ""
+    """The machine it runs on: what fails together. Empty: one of its own."""
+    directory: int = 0
+    """Which data folder it has, 64 bits: a broker that lost its folder comes back with another."""
+    is_alive: bool = True
+
+    @property
+    def node(self) -> Node:
+        """Its copy of a partition, as Raft names it."""
+        return Node(self.id, self.directory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """Who leads a partition and who has a copy."""
+    """Who leads a partition and who is to have a copy."""
 
     leader: BrokerId
+    """Whoever is known to lead; as long as nobody is, the preferred leader."""
     term: Term
     replicas: tuple[BrokerId, ...]
+    """The target: who has a copy when all moves are done. The first is the preferred leader."""
+    voters: tuple[Node, ...] = ()
+    """Who the partition began with. Who votes now is in the partition's own log."""
+
+
+FIRST_TERM: Final = Term(0)
+"""Of a partition of which no leader is known."""
+
+
+def placed(replicas: tuple[BrokerId, ...], voters: tuple[Node, ...]) -> PartitionImage:
+    """A partition as the registry knows it."""
+    return PartitionImage(leader=replicas[0], term=FIRST_TERM, replicas=replicas, voters=voters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +68,8 @@ class TopicImage:
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     deleting: bool = False
     """Its deletion has begun and is finished at the next start if a crash comes between."""
+    version: int = 0
+    """How often it was changed: who changes it by what he saw says which one that was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +78,18 @@ class ClusterImage:
 
     cluster_id: str
     brokers: Mapping[BrokerId, BrokerImage]
+    """Those that are alive."""
     topics: Mapping[str, TopicImage]
     deleted_topics: tuple[DeletedTopic, ...] = ()
     """The latest deletions, oldest first, so that whoever misses a topic can be told."""
+    drained: frozenset[BrokerId] = frozenset()
+    """Brokers, alive or not, that get no new replicas and are to lose those they have."""
+    version: int = 0
+    """Rises with every change this broker sees; another broker counts otherwise."""
+    controller: BrokerId | None = None
+    """Who sees to the cluster as a whole, as far as it is known."""
+    unreadable: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Topics that the registry has and nobody can understand, each with what is wrong with it."""
     names_by_id: Mapping[bytes, str] = field(init=False, repr=False, compare=False)
     """Topics by their ids as Kafka's protocol has them: sixteen bytes."""
 
@@ -61,13 +98,10 @@ class ClusterImage:
         object.__setattr__(self, "names_by_id", MappingProxyType(names))
 
     def topic(self, name: str) -> TopicImage:
-        """The topic, or UnknownTopic with what to do."""
-        topic = self.topics.get(name)
-        if topic is None or topic.deleting:
-            raise UnknownTopic(
-                f"There is no topic {name!r}: create it with `penstock topics create {name}`."
-            )
-        return topic
+        """The topic; UnknownTopic with what to do, or CorruptFacts if only its name is known."""
+        if name in self.unreadable:
+            raise CorruptFacts(self.unreadable[name])
+        return find_topic(self.topics, name)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage:
         """The topic, or UnknownTopicId."""
@@ -75,6 +109,16 @@ class ClusterImage:
         if name is None or self.topics[name].deleting:
             raise UnknownTopicId(f"There is no topic with the id {topic_id.hex()}.")
         return self.topics[name]
+
+
+def find_topic(topics: Mapping[str, TopicImage], name: str) -> TopicImage:
+    """The topic, or UnknownTopic with what to do."""
+    topic = topics.get(name)
+    if topic is None or topic.deleting:
+        raise UnknownTopic(
+            f"There is no topic {name!r}: create it with `penstock topics create {name}`."
+        )
+    return topic
 
 
 def latest_deletions(deletions: tuple[DeletedTopic, ...]) -> tuple[DeletedTopic, ...]:

@@ -120,6 +120,8 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     # A consumer tells its user of this one; the code above it would retry for ever.
     errors.CorruptLog: ErrorCode.CORRUPT_MESSAGE,
+    # Nor is a topic whose facts are damaged any better when it is asked for again.
+    errors.CorruptFacts: ErrorCode.INVALID_TOPIC_EXCEPTION,
     errors.UnavailableError: ErrorCode.REQUEST_TIMED_OUT,
 }
 

@@ -1,0 +1,119 @@
+"""What all registries have in common: calls become changes of facts, new images are told.
+
+Not the keeping: a store says how a change becomes durable (`change`) and what the facts are then.
+The invariant: the image is replaced only by `_install`, on the event loop, and everybody who
+watches is told each one in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.model.errors import InvalidPartitions
+from penstock.model.ids import BrokerId, TopicId
+from penstock.model.removal import DeletedTopic
+from penstock.registry import facts as changes
+from penstock.registry.facts import Change, Facts, Move, Replicas, Seen
+from penstock.registry.image import ClusterImage, TopicImage
+from penstock.registry.placement import place
+
+logger = logging.getLogger(__name__)
+
+
+class ChangingRegistry(ABC):
+    """The part of `registry.api.Registry` that is the same for every store."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._watchers: list[Callable[[ClusterImage], None]] = []
+
+    @abstractmethod
+    async def change(self, change: Change) -> Facts:
+        """Make the change durable and install the image after it. Returns the facts before it."""
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
+
+    def watch(self, callback: Callable[[ClusterImage], None]) -> None:
+        self._watchers.append(callback)
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        settings: Mapping[str, str],
+        *,
+        replication_factor: int = 1,
+        placement: Sequence[Replicas] | None = None,
+    ) -> TopicImage:
+        if placement is None:
+            placement = place(self._image, name, range(partitions), replication_factor)
+        topic_id = TopicId(uuid.uuid4().hex)
+        await self.change(
+            changes.CreateTopic(
+                name=name, id=topic_id, settings=settings, placement=tuple(placement)
+            )
+        )
+        return self._image.topics[name]
+
+    async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
+        await self.change(changes.BeginDeletion(name=name, deletion=deletion))
+        return self._image.topics[name]
+
+    async def finish_deletion(self, name: str) -> None:
+        topic = self._image.topics.get(name)
+        if topic is not None:
+            await self.change(changes.FinishDeletion(name=name, id=topic.id))
+
+    async def change_settings(
+        self, name: str, settings: Mapping[str, str], *, version: int | None = None
+    ) -> TopicImage:
+        await self.change(changes.ChangeSettings(name=name, settings=settings, version=version))
+        return self._image.topics[name]
+
+    async def add_partitions(
+        self, name: str, total: int, *, placement: Sequence[Replicas] | None = None
+    ) -> TopicImage:
+        topic = self._image.topic(name)
+        have = len(topic.partitions)
+        if total <= have:
+            raise InvalidPartitions(
+                f"{name!r} has {have} partitions: it cannot have {total}, only more."
+            )
+        if placement is None:
+            replication_factor = len(topic.partitions[0].replicas)
+            placement = place(self._image, name, range(have, total), replication_factor)
+        await self.change(changes.AddPartitions(name=name, first=have, placement=tuple(placement)))
+        return self._image.topics[name]
+
+    async def change_targets(self, moves: Sequence[Move], seen: ClusterImage) -> None:
+        topics = {move.topic: seen.topic(move.topic) for move in moves}
+        await self.change(
+            changes.ChangeTargets(
+                moves=tuple(moves),
+                seen={name: Seen(topic.id, topic.version) for name, topic in topics.items()},
+            )
+        )
+
+    async def reserve_producer_ids(self, count: int) -> range:
+        before = await self.change(changes.ReserveProducerIds(count=count))
+        return range(before.next_producer_id, before.next_producer_id + count)
+
+    async def drain_broker(self, broker: BrokerId, *, is_drained: bool) -> None:
+        await self.change(changes.DrainBroker(broker=broker, is_drained=is_drained))
+
+    async def adopt(self, facts: Facts) -> None:
+        await self.change(changes.Adopt(facts=facts))
+
+    def _install(self, image: ClusterImage) -> None:
+        self._image = image
+        for callback in list(self._watchers):
+            try:
+                callback(image)
+            except Exception:
+                # A bug of who watches: the others, and the change, have nothing to do with it.
+                logger.exception("A watcher of the registry failed")

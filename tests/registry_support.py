@@ -1,0 +1,72 @@
+"""Clusters for tests of facts and placement, made from a few numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.model.ids import BrokerId, TopicId
+from penstock.registry.facts import Move, Replicas
+from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
+
+Topics = Mapping[str, Sequence[Replicas]]
+
+
+def ids(*numbers: int) -> Replicas:
+    return tuple(BrokerId(number) for number in numbers)
+
+
+def broker(number: int, host: str = "", directory: int = 0) -> BrokerImage:
+    return BrokerImage(
+        id=BrokerId(number),
+        address=f"127.0.0.1:{9000 + number}",
+        host=host,
+        directory=directory or 0xD0 + number,
+    )
+
+
+def cluster(
+    brokers: Iterable[BrokerImage], topics: Topics | None = None, drained: Iterable[int] = ()
+) -> ClusterImage:
+    return ClusterImage(
+        cluster_id="cluster",
+        brokers={each.id: each for each in brokers},
+        topics={
+            name: TopicImage(
+                name=name,
+                id=TopicId(f"{number:032x}"),
+                partitions=tuple(placed(replicas, ()) for replicas in partitions),
+            )
+            for number, (name, partitions) in enumerate((topics or {}).items())
+        },
+        drained=frozenset(ids(*drained)),
+    )
+
+
+def moved(topics: Topics, moves: Iterable[Move]) -> dict[str, list[Replicas]]:
+    """The topics' targets after a plan."""
+    after = {name: list(partitions) for name, partitions in topics.items()}
+    for move in moves:
+        after[move.topic][move.partition] = move.replicas
+    return after
+
+
+def replicas_moved(topics: Topics, moves: Iterable[Move]) -> int:
+    """How many copies have to be made."""
+    return sum(len(set(move.replicas) - set(topics[move.topic][move.partition])) for move in moves)
+
+
+def replica_loads(brokers: Iterable[BrokerImage], topics: Topics) -> list[int]:
+    counts = Counter(
+        holder for partitions in topics.values() for replicas in partitions for holder in replicas
+    )
+    return [counts[each.id] for each in brokers]
+
+
+def leader_loads(brokers: Iterable[BrokerImage], topics: Topics) -> list[int]:
+    counts = Counter(replicas[0] for partitions in topics.values() for replicas in partitions)
+    return [counts[each.id] for each in brokers]
+
+
+def spread(loads: Sequence[int]) -> int:
+    return max(loads) - min(loads)
