@@ -51,6 +51,10 @@ class Leadership:
 
     # --- committing ------------------------------------------------------------------------------
 
+    @property
+    def majority(self) -> int:
+        return self._state.membership.majority
+
     def replicated_offset(self, copies: int) -> int:
         """The end of what so many voters have durably, this node among them."""
         state = self._state
@@ -88,6 +92,17 @@ class Leadership:
             node == state.me or self.followers[node].heard_ms >= since_ms for node in voters
         )
         return alive >= state.membership.majority
+
+    def is_in_sync(self, node: Node, since_ms: int) -> bool:
+        """Whether the follower had everything at some time since then, as far as is known."""
+        progress = self.followers[node]
+        has_all = progress.match_offset == self._state.terms.end_offset
+        last_ms = progress.heard_ms if has_all else progress.caught_up_ms
+        return last_ms >= since_ms
+
+    def restarted(self, node: Node, now_ms: int) -> None:
+        """What was known of the follower may be void: its disk may have kept less than it said."""
+        self.followers[node] = Progress(self._state.terms.end_offset, now_ms)
 
     # --- sending ---------------------------------------------------------------------------------
 
