@@ -27,15 +27,25 @@ class AppendPlan:
 class Following:
     """One leader, in one term."""
 
-    __slots__ = ("_state", "_verified_offset", "heard_ms", "leader")
+    __slots__ = ("_state", "_verified_offset", "heard_ms", "leader", "term")
 
     def __init__(self, state: NodeState, leader: Node | None, now_ms: int) -> None:
         self._state = state
+        self.term = state.term
         self.leader = leader
         # When the leader was last heard of.
         self.heard_ms = now_ms
         # Up to here the log is known to be the leader's: what is committed is, in any case.
         self._verified_offset = state.commit_offset
+
+    @property
+    def verified_offset(self) -> int:
+        return self._verified_offset
+
+    def go_on(self, verified_offset: int) -> None:
+        """The same leader was followed before, in the same term: what was seen to be its own still
+        is, and it will not send it again."""
+        self._verified_offset = max(self._verified_offset, verified_offset)
 
     def plan_append(self, request: AppendRequest) -> AppendPlan | None:
         """What to do to the log so that it is the leader's; None if nothing is. To be followed by

@@ -42,12 +42,16 @@ class Leadership:
         self.follow_membership(now_ms)
 
     def follow_membership(self, now_ms: int) -> None:
-        """From now on these are to have the log."""
+        """From now on these are to have the log, as far as it is there."""
         nodes = self._state.membership.nodes - {self._state.me}
+        end_offset = self._state.terms.end_offset
         for node in self.followers.keys() - nodes:
             del self.followers[node]
+        for progress in self.followers.values():
+            if progress.next_offset > end_offset:
+                progress.look_at(end_offset)
         for node in sorted(nodes - self.followers.keys()):
-            self.followers[node] = Progress(self._state.terms.end_offset, now_ms)
+            self.followers[node] = Progress(end_offset, now_ms)
 
     # --- committing ------------------------------------------------------------------------------
 

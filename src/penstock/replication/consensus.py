@@ -78,6 +78,7 @@ class Consensus:
         self.raft, self._keeper = recovered(log, directory, initial, around)
         self._owner = owner
         self._log = log
+        self._partition = partition
         self._around = around
         self._inbox: deque[tuple[Node, Message, bytes]] = deque()
         self._saving: SaveJob | None = None
@@ -141,10 +142,15 @@ class Consensus:
         self._follow_start()
 
     def follow_claim(self, sender: Node, term: int, commit_offset: int) -> None:
-        """The sender says that it leads, and how far all is committed. `turn` must follow. One that
-        comes while the replica is busy is not missed: the next commit comes with the next batch."""
-        if not self.is_busy and not self._inbox:
+        """The sender says that it leads, and how far all is committed. `turn` must follow. What
+        comes while the replica is busy is left alone: it is told again."""
+        if self.is_busy or self._inbox:
+            return
+        self._writing.finish_proposals()
+        try:
             self.raft.follow_commit(sender, term, commit_offset, self._around.monotonic_ms())
+        except CorruptLog as error:
+            logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
 
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
@@ -174,6 +180,9 @@ class Consensus:
         while self._settle() and self._inbox:
             sender, message, payload = self._inbox.popleft()
             self._handle(sender, message, memoryview(payload))
+        if not self._owner.is_alone and not self._log.failed:
+            deadline_ms = self.deadline_ms(self._around.monotonic_ms())
+            self._around.peers.schedule(self._partition, deadline_ms)
 
     def _settle(self) -> bool:
         """Whether nothing has to be waited for."""
@@ -198,7 +207,7 @@ class Consensus:
         if self._owner.durable_offset > state.durable_offset:
             raft.durable(self._owner.durable_offset, now_ms)
         self._sender.send(now_ms)
-        self._owner.on_progress(now_ms)
+        self._owner.on_progress()
         return True
 
     def _follow_start(self) -> None:

@@ -10,6 +10,7 @@ from penstock.raft.following import Following
 from penstock.raft.leadership import Leadership
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import Message
+from penstock.replication.parcel import Told
 from penstock.replication.replica import Replica
 from penstock.replication.transport import Claim
 
@@ -28,6 +29,10 @@ class Participant:
         return self._consensus.raft.state.term
 
     @property
+    def commit_offset(self) -> int:
+        return self._consensus.raft.state.commit_offset
+
+    @property
     def leader(self) -> Node | None:
         """Who leads, as far as is known here."""
         return self._consensus.raft.leader
@@ -41,6 +46,11 @@ class Participant:
     @property
     def claim(self) -> Claim | None:
         return self._consensus.claim
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it waits for the disk; then it is to be looked after now and then."""
+        return self.replica.failure is None and self._consensus.is_busy
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When `on_time` must be called; None if it need not be."""
@@ -71,11 +81,11 @@ class Participant:
         if is_news:
             raft.hear(node, heard_ms)
 
-    def follow(self, sender: Node, claim: Claim) -> None:
+    def follow(self, sender: Node, told: Told) -> None:
         """The sender says that it leads."""
         if self.replica.meet():
-            self._consensus.follow_claim(sender, claim.term, claim.commit_offset)
-            self._follow_start(claim.start_offset)
+            self._consensus.follow_claim(sender, told.term, told.commit_offset)
+            self._follow_start(told.start_offset)
             self.replica.end_turn_later()
 
     def _follow_start(self, start_offset: int) -> None:

@@ -277,7 +277,7 @@ class Replica:
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
-    def on_progress(self, now_ms: int) -> None:
+    def on_progress(self) -> None:
         raft = self.consensus.raft
         leading, state = raft.leading, raft.state
         # Until a record of its term is committed, a leader does not know what is (paper, 8).
@@ -301,8 +301,7 @@ class Replica:
             self.is_alone = True
             self._waiting.share(is_alone=True)
             self._by_acks = self._waiting.by_acks
-        deadline_ms = None if self.is_alone else self.consensus.deadline_ms(now_ms)
-        self._around.peers.note(self.partition, self.consensus.claim, deadline_ms)
+        self._around.peers.note(self.partition, self.consensus.claim)
         self.flushing.start()
 
     def fail(self, error: StorageError) -> None:
@@ -318,7 +317,7 @@ class Replica:
         if not self.is_alone:
             if self.is_leader:
                 self._lose_leadership()
-            self._around.peers.note(self.partition, None, None)
+            self._around.peers.note(self.partition, None)
         # Those who waited are told of the failure, so it must not come back after a restart: the
         # kernel may still have it in its cache, and would say that it is on the disk. But others
         # may count on what was reported to be durable here.

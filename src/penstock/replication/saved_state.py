@@ -9,6 +9,7 @@ number; anything else is a CorruptLog, never a guess.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -124,7 +125,12 @@ class Keeper:
 
     def job(self, raft: Raft) -> SaveJob:
         raft.state.is_unsaved = False
-        return SaveJob(self._directory, raft.state.saved)
+        saved = raft.state.saved
+        if raft.leading is not None and not saved.terms:
+            # What a leader writes is not told each time, so it must be before the first.
+            begun = TermStart(saved.term, raft.state.terms.end_offset)
+            saved = replace(saved, terms=(begun,))
+        return SaveJob(self._directory, saved)
 
     def _tells(self, state: NodeState, *, is_leading: bool) -> bool:
         """Whether what is kept says the same. That of a lone voter does, though it was never

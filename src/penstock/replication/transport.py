@@ -39,9 +39,13 @@ class Peers(Protocol):
         """payload: the batches of an AppendRequest, end to end."""
         ...
 
-    def note(self, partition: PartitionId, claim: Claim | None, deadline_ms: int | None) -> None:
-        """Called after every turn: what the replica claims, if it leads, and when it must be called
-        at the latest, if it must."""
+    def note(self, partition: PartitionId, claim: Claim | None) -> None:
+        """What the replica claims, if it leads: told after every turn in which it was not busy."""
+        ...
+
+    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
+        """When the replica must be called at the latest: told after every turn, unless there is
+        nothing to be called for."""
         ...
 
 
@@ -51,8 +55,11 @@ class NoPeers:
     def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
         """There is nobody to hear it."""
 
-    def note(self, partition: PartitionId, claim: Claim | None, deadline_ms: int | None) -> None:
-        """There is nobody to tell, and nothing to wait for."""
+    def note(self, partition: PartitionId, claim: Claim | None) -> None:
+        """There is nobody to tell."""
+
+    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
+        """Nobody calls it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,4 +76,4 @@ class Surroundings:
     """By chance: what a replica waits longer than it must, before it campaigns."""
 
     def monotonic_ms(self) -> int:
-        return int(self.clock.monotonic() * 1000)
+        return round(self.clock.monotonic() * 1000)

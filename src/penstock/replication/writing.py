@@ -29,6 +29,8 @@ class Owner(Protocol):
 
     durable_offset: int
     """Everything before it is as durable as the topic asks."""
+    is_alone: bool
+    """Whether there is nobody else: then Raft has nothing to wait for."""
     flushing: Flushing
     idleness: Idleness
 
@@ -48,7 +50,7 @@ class Owner(Protocol):
         """The log ends there from now on, and may go on with something else."""
         ...
 
-    def on_progress(self, now_ms: int) -> None:
+    def on_progress(self) -> None:
         """A turn is over."""
         ...
 
@@ -160,9 +162,7 @@ class Writing:
             log.write_staged(self._around.clock.now_ms())
         except StorageError as error:
             if state.terms.end_offset > log.written_offset:
-                state.truncated(log.written_offset)
-                if self._raft.leading is not None:
-                    self._raft.leading.follow_membership(self._around.monotonic_ms())
+                self._raft.taken_back(log.written_offset, self._around.monotonic_ms())
                 self.try_later()
             self._owner.on_written(error)
             return
@@ -186,7 +186,7 @@ class Writing:
                 return
             # As if it had not come: the leader sends it again.
             logger.warning("%s cannot take what its leader sent: %s", log.name, error)
-            self._raft.state.truncated(log.written_offset)
+            self._raft.taken_back(log.written_offset, self._around.monotonic_ms())
             return
         if headers:
             self._owner.on_copied(headers)
