@@ -393,6 +393,8 @@ class ReplicaCluster(Cluster):
     ) -> None:
         super().__init__(seed, servers, membership, observer)
         self.damage = 0.0
+        # How often a parcel is late, and overtaken by later ones; on a connection none is.
+        self.overtaking = 0.1
         self.machines = {node: Machine(self, node, membership, durability) for node in self.servers}
         self.servers = dict(self.machines)
         self.parcels = count()
@@ -404,7 +406,7 @@ class ReplicaCluster(Cluster):
         if len(payload) > CHECKED_FROM and self.random.random() < self.damage:
             payload = self._damaged(payload)
         for _ in range(2 if self.random.random() < self.doubling else 1):
-            factor = 10 if self.random.random() < 0.1 else 1
+            factor = 10 if self.random.random() < self.overtaking else 1
             delay_ms = self.random.randint(1, self.delay_ms_max) * factor
             self.after(delay_ms, lambda: self._arrive(sender, receiver, envelope, payload))
 

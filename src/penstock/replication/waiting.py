@@ -31,7 +31,7 @@ class Waiting:
         self.by_durable: Queue = deque()
         # What a producer waits for by its `acks`; without an answer it waits for no more than one.
         self.by_acks: dict[int, Queue] = {}
-        self.share(is_alone=True)
+        self.share(is_alone=False)
 
     def share(self, *, is_alone: bool) -> None:
         """Alone, durable here means committed, and all wait in one queue."""

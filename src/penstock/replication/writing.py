@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.model.errors import StorageError
+from penstock.model.errors import CorruptLog, StorageError
 from penstock.raft.core import Raft
 from penstock.raft.membership import Membership
 from penstock.raft.messages import AppendRequest, BatchPlace
@@ -89,6 +89,12 @@ class Writing:
         """Whether the log could be cut; the leader sends again what it could not be cut for."""
         if self._received or self._owner.flushing.is_running:
             return False
+        if offset < self._log.start_offset:
+            # Raft may not know that yet after a restart, but no leader has anything else there.
+            raise CorruptLog(
+                f"The leader has another record at offset {offset}, before {self._log.start_offset} "
+                f"where everything was committed, and deleted."
+            )
         try:
             self._log.truncate(offset)
         except StorageError as error:
