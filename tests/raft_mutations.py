@@ -110,8 +110,8 @@ MUTATIONS = (
     ),
     Mutation(
         "verified in another term",
-        "core.py",
-        "if verified_term == self.state.term:",
+        "following.py",
+        "if verified_term == state.term:",
         "if verified_term >= 0:",
     ),
     Mutation(

@@ -248,6 +248,7 @@ class Partitions:
         clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
         log = Log.open(folder, _log_config(config), clean_end=clean_end)
         log.explain_cut(self._clock.now_ms())
+        is_clean = clean_end is not None and clean_end.next_offset == log.next_offset
         replica = Replica(
             str(name),
             PartitionId(topic_id, name.partition),
@@ -256,8 +257,8 @@ class Partitions:
             initial=Membership(frozenset({self._around.me})),
             durability=config.durability,
             around=self._around,
+            may_lack=config.durability == "os" and not is_clean,
         )
-        is_clean = clean_end is not None and clean_end.next_offset == log.next_offset
 
         def recover_producers() -> ProducerState:
             nonlocal is_clean

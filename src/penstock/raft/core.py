@@ -51,11 +51,9 @@ class Raft:
         draw_delay_ms: by chance; what a node waits longer than it must, before it campaigns."""
         self.state = NodeState(me, saved, terms, timing)
         self._draw_delay_ms = draw_delay_ms
-        # How far the log was seen to be the leader's, and in which term.
-        self._verified = (-1, 0)
-        self.part: Following | Campaign | Leadership = Following(self.state, None, now_ms)
+        self.part: Following | Campaign | Leadership
         self.deadline_ms = now_ms
-        self._wait(now_ms)
+        self._follow(None, now_ms)
         if self.state.is_alone:
             # There is nobody to wait for.
             self.deadline_ms = now_ms
@@ -154,17 +152,8 @@ class Raft:
         return self.part
 
     def _follow(self, leader: Node | None, now_ms: int) -> None:
-        self._remember_verified()
         self.part = Following(self.state, leader, now_ms)
-        verified_term, verified_offset = self._verified
-        if verified_term == self.state.term:
-            self.part.go_on(verified_offset)
         self._wait(now_ms)
-
-    def _remember_verified(self) -> None:
-        """A node that loses patience and comes back to its leader has what it had of it."""
-        if isinstance(self.part, Following):
-            self._verified = (self.part.term, self.part.verified_offset)
 
     # --- elections -------------------------------------------------------------------------------
 
@@ -205,7 +194,6 @@ class Raft:
 
     def _campaign(self, now_ms: int, *, is_trial: bool, is_transfer: bool = False) -> None:
         self._wait(now_ms)
-        self._remember_verified()
         if self.state.may_campaign:
             self.part = Campaign(self.state, is_trial=is_trial, is_transfer=is_transfer)
             self._go_on_if_won(self.part, now_ms)
@@ -259,12 +247,6 @@ class Raft:
         assert isinstance(self.part, Leadership)
         if self.state.terms.extend(self.state.term, end_offset):
             self.state.is_unsaved = True
-
-    def taken_back(self, offset: int, now_ms: int) -> None:
-        """What `written` said of could not be written: the log ends where it did before."""
-        self.state.truncated(offset)
-        if isinstance(self.part, Leadership):
-            self.part.follow_membership(now_ms)
 
     def durable(self, offset: int, now_ms: int) -> None:
         """Everything in the log before the offset is durable, and so is `state.saved`."""

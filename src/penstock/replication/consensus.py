@@ -42,10 +42,16 @@ logger = logging.getLogger(__name__)
 
 
 def recovered(
-    log: Log, directory: Directory, initial: Membership, around: Surroundings
+    log: Log, directory: Directory, initial: Membership, around: Surroundings, *, may_lack: bool
 ) -> tuple[Raft, Keeper]:
-    """The consensus as a restart finds it. StorageError."""
-    saved = read_saved(directory, around.me, initial)
+    """The consensus as a restart finds it. StorageError.
+
+    may_lack: the log may lack some of what this copy called durable."""
+    kept = saved = read_saved(directory, around.me, initial)
+    members = saved.memberships[-1].membership
+    if may_lack and members.voters == {around.me} != members.nodes:
+        # Learners may have what is lost here, and must not take what is written instead for it.
+        saved = replace(saved, term=saved.term + 1, vote=around.me)
     if log.first_offset < saved.reset_offset:
         log.reset(saved.reset_offset)
     terms = TermHistory.found(saved.terms, log.first_offset, log.next_offset)
@@ -60,7 +66,8 @@ def recovered(
         draw_delay_ms=around.draw_delay_ms,
         now_ms=around.monotonic_ms(),
     )
-    return raft, Keeper(directory, saved)
+    raft.state.is_unsaved |= saved != kept
+    return raft, Keeper(directory, kept)
 
 
 class Consensus:
@@ -74,8 +81,10 @@ class Consensus:
         directory: Directory,
         initial: Membership,
         around: Surroundings,
+        *,
+        may_lack: bool,
     ) -> None:
-        self.raft, self._keeper = recovered(log, directory, initial, around)
+        self.raft, self._keeper = recovered(log, directory, initial, around, may_lack=may_lack)
         self._owner = owner
         self._log = log
         self._partition = partition

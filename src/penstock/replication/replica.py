@@ -82,8 +82,10 @@ class Replica:
         durability: Durability,
         around: Surroundings,
         min_insync_replicas: int = 1,
+        may_lack: bool = False,
     ) -> None:
-        """initial: who had a copy when the partition was made. StorageError."""
+        """initial: who had a copy when the partition was made. may_lack: the log may lack some of
+        what this copy called durable: it was not flushed, and a crash came. StorageError."""
         self.name = name
         self.partition = partition
         self.log = log
@@ -103,7 +105,9 @@ class Replica:
             on_failed=self.fail,
             on_over=self.idleness.tell,
         )
-        self.consensus = Consensus(self, partition, log, directory, initial, around)
+        self.consensus = Consensus(
+            self, partition, log, directory, initial, around, may_lack=may_lack
+        )
         # All that was found is durable; what of it is committed is Raft's to say.
         self.durable_offset = log.next_offset
         self.high_watermark = log.start_offset

@@ -92,8 +92,8 @@ class Writing:
         if offset < self._log.start_offset:
             # Raft may not know that yet after a restart, but no leader has anything else there.
             raise CorruptLog(
-                f"The leader has another record at offset {offset}, before {self._log.start_offset} "
-                f"where everything was committed, and deleted."
+                f"The leader has another record at offset {offset}, where everything before "
+                f"{self._log.start_offset} was committed, and deleted."
             )
         try:
             self._log.truncate(offset)
@@ -168,7 +168,7 @@ class Writing:
             log.write_staged(self._around.clock.now_ms())
         except StorageError as error:
             if state.terms.end_offset > log.written_offset:
-                self._raft.taken_back(log.written_offset, self._around.monotonic_ms())
+                self._take_back()
                 self.try_later()
             self._owner.on_written(error)
             return
@@ -192,12 +192,18 @@ class Writing:
                 return
             # As if it had not come: the leader sends it again.
             logger.warning("%s cannot take what its leader sent: %s", log.name, error)
-            self._raft.taken_back(log.written_offset, self._around.monotonic_ms())
+            self._take_back()
             return
         if headers:
             self._owner.on_copied(headers)
         for request, _ in received:
             self._raft.matched(request)
+
+    def _take_back(self) -> None:
+        """What Raft was told of is not in the log after all."""
+        self._raft.state.truncated(self._log.written_offset)
+        if self._raft.leading is not None:
+            self._raft.leading.follow_membership(self._around.monotonic_ms())
 
     def try_later(self) -> None:
         self.retry_ms = self._around.monotonic_ms() + self._around.timing.retry_ms

@@ -269,7 +269,8 @@ def test_what_could_not_be_written_is_taken_back() -> None:
     node.raft.written([change], node.now_ms)
     assert set(node.leading.followers) == {B, D}
     node.leading.followers[B].next_offset = end_offset + 1
-    node.raft.taken_back(end_offset, node.now_ms)
+    node.state.truncated(end_offset)
+    node.leading.follow_membership(node.now_ms)
     assert node.state.membership == THREE
     assert node.state.terms.end_offset == end_offset
     assert set(node.leading.followers) == {B, C}

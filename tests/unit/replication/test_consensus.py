@@ -38,7 +38,13 @@ CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_byt
 class One:
     """One of three replicas; the test is the others, the disk and the time."""
 
-    def __init__(self, disk: SimulatedDisk | None = None) -> None:
+    def __init__(
+        self,
+        disk: SimulatedDisk | None = None,
+        voters: Sequence[Node] = (ME, OTHER, THIRD),
+        *,
+        may_lack: bool = False,
+    ) -> None:
         self.disk = disk or SimulatedDisk()
         self.flusher = ManualFlusher()
         self.driver = Driver()
@@ -62,9 +68,10 @@ class One:
             PARTITION,
             self.log,
             self.disk.root,
-            initial=Membership(frozenset({ME, OTHER, THIRD})),
+            initial=Membership(frozenset(voters)),
             durability="fsync",
             around=around,
+            may_lack=may_lack,
         )
         self.replica.listener = self
         self.participant = Participant(self.replica)
@@ -448,3 +455,29 @@ def test_a_journal_that_cannot_be_written_is_a_failure() -> None:
     assert one.replica.failure is not None
     assert one.said() == []
     assert RAFT_JOURNAL not in one.disk.files()
+
+
+def test_a_lone_voter_that_may_have_lost_something_takes_another_term() -> None:
+    """A learner may have what was lost, and the same place in the same term would mean the same."""
+    one = One(voters=[ME])
+    assert one.replica.is_alone
+    one.participant.change_membership(Membership(frozenset({ME}), frozenset({OTHER})))
+    one.flusher.run_all()
+    # The term of the change itself is not led in again.
+    one = One(one.disk.after_crash("lost"), voters=[ME])
+    one.flusher.run_all()
+    kept = one.disk.after_crash("lost")
+    terms = []
+    for may_lack in (False, True):
+        again = One(kept.after_crash("lost"), voters=[ME], may_lack=may_lack)
+        again.flusher.run_all()
+        assert again.replica.is_leader
+        terms.append(again.replica.consensus.raft.state.term)
+    assert terms == [1, 2]
+
+
+def test_a_lone_voter_without_learners_stays_in_its_term() -> None:
+    one = One(voters=[ME], may_lack=True)
+    assert one.replica.is_alone
+    assert not one.flusher.jobs
+    assert one.replica.consensus.raft.state.term == 0
