@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.model.ids import PartitionId, TopicId
+from penstock.model.limits import PARCEL_BYTES_MAX
 from penstock.raft.membership import Membership, Node
+from penstock.raft.messages import CampaignRequest
+from penstock.replication.driver import Driver
 from penstock.replication.parcel import Parcel
+from penstock.replication.replicas import Replicas
 from penstock.replication.wire import encode
 from tests.raft_support import HEARTBEAT_MS, TIMING
 from tests.replica_chaos import ReplicaCheckers
@@ -166,6 +171,46 @@ def test_what_is_meant_for_a_folder_that_was_lost_is_not_taken() -> None:
     envelope, _ = encode(Parcel(sender=leader.node, receiver=old, heartbeat=heartbeat))
     stranger.deliver(envelope, b"")
     assert stranger.replicas._heard[leader.node].heard_ms == heard
+
+
+class Post:
+    """A transport that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.parcels: list[Parcel] = []
+
+    def send(self, parcel: Parcel) -> None:
+        self.parcels.append(parcel)
+
+
+def test_all_that_is_said_in_a_turn_goes_to_each_peer_at_once() -> None:
+    post, driver = Post(), Driver()
+    me, other, third = (Node(broker, 1) for broker in (1, 2, 3))
+    replicas = Replicas(me, post, driver, incarnation=1, now_ms=0)
+    replicas.add_peer(other)
+    for number in range(3):
+        partition = PartitionId(TopicId("c" * 32), number)
+        replicas.send(other, partition, CampaignRequest(term=number), b"")
+        replicas.send(third, partition, CampaignRequest(term=number), b"")
+    assert post.parcels == []
+    replicas.run_due(0)
+    to_other, to_third = post.parcels
+    assert [letter.message.term for letter in to_other.letters] == [0, 1, 2]
+    assert [letter.partition.partition for letter in to_third.letters] == [0, 1, 2]
+    assert to_other.heartbeat is not None, "in the same parcel"
+    assert to_third.heartbeat is None
+    driver.end_turn()
+    assert len(post.parcels) == 2
+
+
+def test_much_at_once_is_several_parcels() -> None:
+    post, driver = Post(), Driver()
+    replicas = Replicas(Node(1, 1), post, driver, incarnation=1, now_ms=0)
+    large = bytes(PARCEL_BYTES_MAX // 2)
+    for number in range(5):
+        replicas.send(Node(2, 1), PARTITION, CampaignRequest(term=number), large)
+    driver.end_turn()
+    assert [len(parcel.letters) for parcel in post.parcels] == [2, 2, 1]
 
 
 def test_a_learner_gets_the_log_and_has_no_vote() -> None:
