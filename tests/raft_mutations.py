@@ -109,6 +109,12 @@ MUTATIONS = (
         "self._verified_offset = state.terms.end_offset",
     ),
     Mutation(
+        "verified in another term",
+        "following.py",
+        "if verified_term == state.term:",
+        "if verified_term >= 0:",
+    ),
+    Mutation(
         "logs taken for equal by the offset alone",
         "following.py",
         "if is_there and state.terms.term_before(offset) == request.previous_term:",

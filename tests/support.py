@@ -19,7 +19,11 @@ from penstock.net.channel import Channel, connect_channel
 from penstock.net.clock import Clock
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
+from penstock.raft.membership import Node
 from penstock.records import BatchBuilder, Message, decode_messages
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+from penstock.replication.transport import TIMING, NoPeers, Surroundings
 from penstock.storage.files import Directory
 from penstock.testing.simulated_disk import SimulatedDisk
 
@@ -52,6 +56,19 @@ class ManualClock:
 
     def monotonic(self) -> float:
         return self.time_ms / 1000
+
+
+def alone(driver: Driver, flusher: Flusher, clock: Clock) -> Surroundings:
+    """Of the replicas of a broker on its own."""
+    return Surroundings(
+        me=Node(1, 7),
+        driver=driver,
+        flusher=flusher,
+        clock=clock,
+        peers=NoPeers(),
+        timing=TIMING,
+        draw_delay_ms=lambda: 0,
+    )
 
 
 class RawClient:

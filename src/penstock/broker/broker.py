@@ -15,7 +15,7 @@ from typing import Self
 from penstock.broker.compaction import Compactor
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
-from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.data_folder import DataFolder, Meta, read_or_make_meta
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
@@ -37,10 +37,12 @@ from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
+from penstock.raft.membership import Node
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.registry.image import BrokerImage
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher, ThreadFlusher
+from penstock.replication.transport import TIMING, NoPeers, Surroundings
 from penstock.storage.files import Directory
 
 
@@ -99,7 +101,8 @@ class Broker:
         driver = Driver()
 
         registry = EmbeddedRegistry(data, BrokerId(config.broker_id), meta.cluster_id)
-        partitions = Partitions(data, driver=driver, flusher=flusher, clock=clock)
+        around = self._surroundings(meta, driver, flusher)
+        partitions = Partitions(data, around)
         topics = Topics(config, registry, partitions)
         partitions.begin()
         starting.push_async_callback(partitions.close)
@@ -149,6 +152,17 @@ class Broker:
         self.addresses = [str(address) for address in server.addresses]
         address = config.advertise or self.addresses[0]
         await registry.register_broker(BrokerImage(id=BrokerId(config.broker_id), address=address))
+
+    def _surroundings(self, meta: Meta, driver: Driver, flusher: Flusher) -> Surroundings:
+        return Surroundings(
+            me=Node(meta.broker_id, meta.directory_id),
+            driver=driver,
+            flusher=flusher,
+            clock=self._clock,
+            peers=NoPeers(),
+            timing=TIMING,
+            draw_delay_ms=lambda: secrets.randbelow(TIMING.election_ms),
+        )
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher

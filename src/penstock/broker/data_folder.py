@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import uuid
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -25,6 +26,9 @@ class Meta:
 
     cluster_id: str
     broker_id: int
+    directory_id: int
+    """Chosen by chance when the folder was made: a broker whose folder was lost comes back with
+    another, and is not taken for one that still has what it had."""
     format_version: int = FORMAT_VERSION
 
 
@@ -68,11 +72,11 @@ def read_or_make_meta(data: Directory, broker_id: int) -> Meta:
     """The folder's stamp; a new folder gets one."""
     payload = read_journal(data, _META)
     if payload is None:
-        meta = Meta(cluster_id=uuid.uuid4().hex, broker_id=broker_id)
-        write_journal(data, _META, json.dumps(asdict(meta)).encode())
-        return meta
+        return _write_meta(data, cluster_id=uuid.uuid4().hex, broker_id=broker_id)
     try:
-        meta = Meta(**json.loads(payload))
+        facts = json.loads(payload)
+        is_old = "directory_id" not in facts
+        meta = Meta(**{"directory_id": 0, **facts})
     except (ValueError, TypeError) as error:
         raise CorruptLog(f"{data.path}/{_META} cannot be understood: {error}.") from error
     if meta.format_version != FORMAT_VERSION:
@@ -85,4 +89,13 @@ def read_or_make_meta(data: Directory, broker_id: int) -> Meta:
             f"The data folder {data.path} belongs to broker {meta.broker_id}: start it with that "
             f"id instead of {broker_id}, or choose another folder."
         )
+    if is_old:
+        # Earlier versions had none: nobody else has a copy of anything yet.
+        return _write_meta(data, cluster_id=meta.cluster_id, broker_id=broker_id)
+    return meta
+
+
+def _write_meta(data: Directory, *, cluster_id: str, broker_id: int) -> Meta:
+    meta = Meta(cluster_id=cluster_id, broker_id=broker_id, directory_id=secrets.randbits(62))
+    write_journal(data, _META, json.dumps(asdict(meta)).encode())
     return meta

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from penstock.broker.admission import Admission
 from penstock.coordination.producer_state import ProducerEntry, ProducerState
@@ -18,11 +17,8 @@ from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.records.header import TRANSACTIONAL_FLAG, BatchHeader, check_produced
-from penstock.replication.replica import Replica
+from penstock.replication.replica import ACKS_ALL, Replica
 from penstock.storage.slice import FileSlice
-
-# The `acks` of a producer that waits for all replicas in sync.
-ACKS_ALL: Final = -1
 
 
 class Append(ABC):
@@ -50,13 +46,15 @@ class Partition:
         topic_id: TopicId,
         config: TopicConfig,
         replica: Replica,
-        producers: ProducerState,
+        recover_producers: Callable[[], ProducerState],
         clock: Clock,
     ) -> None:
+        """recover_producers: who produced to the log, as the log tells it."""
         self.name = name
         self.topic_id = topic_id
         self.replica = replica
-        self.producers = producers
+        self.producers = recover_producers()
+        self._recover_producers = recover_producers
         # False from when its closing or deletion has begun: then it must be looked for again.
         self.is_open = True
         # What came before it in the log is no longer needed to know the producers; and how often
@@ -83,6 +81,7 @@ class Partition:
     def config(self, config: TopicConfig) -> None:
         self._config = config
         self._admission = Admission(self.name.topic, config, self._clock)
+        self.replica.min_insync_replicas = config.min_insync_replicas
         self.lacks_replicas = self.in_sync_replicas < config.min_insync_replicas
 
     @property
@@ -100,9 +99,9 @@ class Partition:
                 "with acks=1."
             )
 
-    def append(self, batch: memoryview, append: Append) -> None:
-        """Check and propose what a producer sent. Raises if it cannot be accepted, and then does
-        not call `append.finished`."""
+    def append(self, batch: memoryview, append: Append, acks: int = ACKS_ALL) -> None:
+        """Check and propose what a producer sent; `append.finished` is called when it is as safe as
+        `acks` says. Raises if it cannot be accepted, and then does not call it."""
         header = check_produced(batch)
         admission = self._admission
         if (
@@ -115,20 +114,22 @@ class Partition:
             if header.is_append_time:
                 append.append_time_ms = header.max_timestamp_ms
         if header.producer_id < 0:
-            append.base_offset = self.replica.propose(header, batch, append.finished)
+            append.base_offset = self.replica.propose(header, batch, append.finished, acks)
         else:
-            self.append_sequenced(header, batch, append)
+            self.append_sequenced(header, batch, append, acks)
 
     def admit(self, batch: memoryview) -> tuple[memoryview, BatchHeader]:
         """What a producer sent, checked as if it were appended, and as it may be appended later by
         `append_sequenced`, whatever the topic's settings are by then."""
         return self._admission.admit(batch, check_produced(batch), is_appended=False)
 
-    def append_sequenced(self, header: BatchHeader, batch: memoryview, append: Append) -> None:
+    def append_sequenced(
+        self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL
+    ) -> None:
         """Propose the admitted batch of an idempotent producer, unless it is here already."""
         original = self.producers.check(header)
         if original is None:
-            append.base_offset = self.replica.propose(header, batch, append.finished)
+            append.base_offset = self.replica.propose(header, batch, append.finished, acks)
             self._record(header, append.base_offset)
         else:
             append.base_offset = original
@@ -161,6 +162,19 @@ class Partition:
                 self.producers.restore(producer_id, previous)
         if self._recorded:
             self._recorded = []
+
+    def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
+        for header in headers:
+            if header.producer_id >= 0:
+                self.producers.record(header, header.base_offset, self._clock.now_ms())
+
+    def on_truncated(self, offset: int) -> None:
+        del offset  # the log tells
+        self.producers = self._recover_producers()
+
+    def on_leadership(self, is_leader: bool) -> None:
+        if not is_leader:
+            self.wake_all()
 
     def on_high_watermark(self) -> None:
         if self._waiting:

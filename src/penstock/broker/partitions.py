@@ -22,14 +22,13 @@ from penstock.model.errors import (
     StorageFailed,
     UnknownTopic,
 )
-from penstock.model.ids import Term, TopicId, TopicPartition, check_topic_name
+from penstock.model.ids import PartitionId, TopicId, TopicPartition, check_topic_name
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.model.topic_config import TopicConfig
-from penstock.net.clock import Clock
+from penstock.raft.membership import Membership
 from penstock.registry.image import TopicImage
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
 from penstock.replication.replica import Replica
+from penstock.replication.transport import Surroundings
 from penstock.storage.files import Directory, typed
 from penstock.storage.log import Log, LogConfig
 
@@ -39,7 +38,7 @@ logger = logging.getLogger(__name__)
 class Partitions:
     """The table of local partitions. One per broker."""
 
-    def __init__(self, data: Directory, *, driver: Driver, flusher: Flusher, clock: Clock) -> None:
+    def __init__(self, data: Directory, around: Surroundings) -> None:
         self._data = data
         try:
             self._topics = data.subdirectory("topics")
@@ -47,9 +46,9 @@ class Partitions:
             data.flush()
         except OSError as error:
             raise typed(error, f"making the folders in {data.path}") from error
-        self._driver = driver
-        self._flusher = flusher
-        self._clock = clock
+        self._around = around
+        self._flusher = around.flusher
+        self._clock = around.clock
         self._open: dict[tuple[str, int], Partition] = {}
         self._offline: dict[tuple[str, int], StorageError] = {}
         self._clean_ends: CleanEnds = {}
@@ -86,16 +85,16 @@ class Partitions:
             for number in range(len(topic.partitions)):
                 self._offline[topic.name, number] = error
             return
-        for number, placement in enumerate(topic.partitions):
+        for number in range(len(topic.partitions)):
             name = TopicPartition(topic.name, number)
             try:
-                self._open[name] = self._open_partition(name, topic.id, placement.term, config)
+                self._open[name] = self._open_partition(name, topic.id, config)
             except StorageError as error:
                 logger.error("%s is offline: %s", name, error)
                 self._offline[name] = error
 
     async def open_new(
-        self, topic: TopicImage, numbers: range, term: Term, config: TopicConfig
+        self, topic: TopicImage, numbers: range, config: TopicConfig
     ) -> list[TopicPartition]:
         """Make and open partitions that the topic did not have; all of them, or none. Nobody finds
         them before `serve`."""
@@ -103,7 +102,7 @@ class Partitions:
         names = [TopicPartition(topic.name, number) for number in numbers]
         try:
             for name in names:
-                partition = self._open_partition(name, topic.id, term, config)
+                partition = self._open_partition(name, topic.id, config)
                 partition.is_open = False
                 self._open[name] = partition
         except StorageError:
@@ -243,28 +242,37 @@ class Partitions:
         producer_snapshot.save(partition, self.folder(partition.name), self._flusher)
 
     def _open_partition(
-        self, name: TopicPartition, topic_id: TopicId, term: Term, config: TopicConfig
+        self, name: TopicPartition, topic_id: TopicId, config: TopicConfig
     ) -> Partition:
         folder = self.folder(name)
         clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
         log = Log.open(folder, _log_config(config), clean_end=clean_end)
         log.explain_cut(self._clock.now_ms())
-        if clean_end is not None and clean_end.next_offset == log.next_offset:
-            producers = ProducerState.decode(clean_producers, self.kept_producers)
-        else:
-            producers = producer_snapshot.recover(
-                folder, topic_id, log, self._clock.now_ms(), self.kept_producers
-            )
+        is_clean = clean_end is not None and clean_end.next_offset == log.next_offset
         replica = Replica(
             str(name),
+            PartitionId(topic_id, name.partition),
             log,
-            term=term,
+            folder,
+            initial=Membership(frozenset({self._around.me})),
             durability=config.durability,
-            driver=self._driver,
-            flusher=self._flusher,
-            clock=self._clock,
+            around=self._around,
+            may_lack=config.durability == "os" and not is_clean,
         )
-        return Partition(name, topic_id, config, replica, producers, self._clock)
+
+        def recover_producers() -> ProducerState:
+            nonlocal is_clean
+            if is_clean:
+                # What the last stop left holds once: from now on the log tells of more.
+                is_clean = False
+                return ProducerState.decode(clean_producers, self.kept_producers)
+            return producer_snapshot.recover(
+                folder, topic_id, log, self._clock.now_ms(), self.kept_producers
+            )
+
+        partition = Partition(name, topic_id, config, replica, recover_producers, self._clock)
+        replica.start()
+        return partition
 
     def folder(self, name: TopicPartition) -> Directory:
         """Where the partition's files are."""

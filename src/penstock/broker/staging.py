@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.partition import ACKS_ALL
 from penstock.broker.producer_ids import draw_producer_id
 from penstock.broker.staged_batch import STAGED_HEAD_BYTES, wrap
 from penstock.broker.staged_copies import StagedCopies, note_bug
@@ -50,6 +49,7 @@ from penstock.model.ids import is_internal
 from penstock.model.limits import ATTEMPTS_PER_COMMIT_MAX, BATCH_BYTES_MAX, FRAME_BYTES_MAX
 from penstock.records.header import NO_TERM, stamp
 from penstock.registry.api import Registry
+from penstock.replication.replica import ACKS_ALL
 
 logger = logging.getLogger(__name__)
 

@@ -78,9 +78,8 @@ class Topics:
             self._check_room()
             topic = await self._registry.create_topic(name, count, kept)
             try:
-                term = topic.partitions[0].term
                 config = self.effective_config(topic)
-                made = await self._partitions.open_new(topic, range(count), term, config)
+                made = await self._partitions.open_new(topic, range(count), config)
             except StorageError:
                 await self._remove(name)
                 raise
@@ -162,9 +161,8 @@ class Topics:
             have = len(topic.partitions)
             self._check_more(name, have, total)
             # Before the registry knows of them: if they cannot be made, nothing has changed.
-            term = topic.partitions[0].term
             config = self.effective_config(topic)
-            made = await self._partitions.open_new(topic, range(have, total), term, config)
+            made = await self._partitions.open_new(topic, range(have, total), config)
             try:
                 await self._registry.add_partitions(name, total)
             except BaseException:

@@ -30,6 +30,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class PartitionId(NamedTuple):
+    """One partition of one topic, between brokers: a topic made again under its name is another."""
+
+    topic_id: TopicId
+    partition: int
+
+
 def check_topic_name(name: str) -> str:
     """Return the name if it may name a topic (Kafka's rules), else raise InvalidTopic."""
     if not name:

@@ -143,6 +143,16 @@ TOPIC_PATTERN_WORK_MAX: Final = 500_000_000
 # Requests to one follower that it has not answered: they hide a round trip's time, and bound what
 # a follower that stalls makes its leader hold.
 APPEND_REQUESTS_ON_THE_WAY_MAX: Final = 16
+# Read of a log at once for a follower: large enough that the calls do not show, small enough that
+# live traffic does not wait for it.
+APPEND_BYTES_MAX: Final = 1 * MIB
+# Such requests to one follower in one turn of the loop: so the window fills, a little at a time.
+APPEND_REQUESTS_PER_TURN_MAX: Final = 2
+# The batches of all partitions in one frame to a peer: several turns' worth, and well within one.
+PARCEL_BYTES_MAX: Final = 16 * MIB
+# Messages to one replica that wait while it saves its state, with their batches; further ones are
+# dropped, and sent again. No more than its leader has on the way to it, and what the others say.
+MESSAGES_WAITING_MAX: Final = 32
 
 # --- registry ----------------------------------------------------------------------------------
 

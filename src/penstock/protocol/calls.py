@@ -87,6 +87,7 @@ LIST_DELETED_TOPICS: Final = CallType(
     pb.ListDeletedTopicsRequest,
     pb.ListDeletedTopicsResponse,
 )
+RAFT: Final = CallType(pb.CALL_RAFT, "Raft", pb.RaftRequest, pb.RaftResponse)
 
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
@@ -110,6 +111,7 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     COMMITTED_EPOCH,
     LIST_REMOVALS,
     LIST_DELETED_TOPICS,
+    RAFT,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}

@@ -31,6 +31,7 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_COMMITTED_EPOCH: _ClassVar[Call]
     CALL_LIST_REMOVALS: _ClassVar[Call]
     CALL_LIST_DELETED_TOPICS: _ClassVar[Call]
+    CALL_RAFT: _ClassVar[Call]
 CALL_UNSPECIFIED: Call
 CALL_HELLO: Call
 CALL_PING: Call
@@ -53,6 +54,7 @@ CALL_ABORT_STAGED: Call
 CALL_COMMITTED_EPOCH: Call
 CALL_LIST_REMOVALS: Call
 CALL_LIST_DELETED_TOPICS: Call
+CALL_RAFT: Call
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retriable")
@@ -521,3 +523,132 @@ class ListDeletedTopicsResponse(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[ListDeletedTopicsResponse.Topic]
     def __init__(self, topics: _Optional[_Iterable[_Union[ListDeletedTopicsResponse.Topic, _Mapping]]] = ...) -> None: ...
+
+class RaftRequest(_message.Message):
+    __slots__ = ("sender", "receiver", "messages", "heartbeat")
+    class Node(_message.Message):
+        __slots__ = ("broker", "directory")
+        BROKER_FIELD_NUMBER: _ClassVar[int]
+        DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+        broker: int
+        directory: int
+        def __init__(self, broker: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
+    class PartitionId(_message.Message):
+        __slots__ = ("topic_id", "partition")
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        topic_id: bytes
+        partition: int
+        def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
+    class Vote(_message.Message):
+        __slots__ = ("last_term", "end_offset", "is_trial", "is_transfer")
+        LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+        END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        IS_TRIAL_FIELD_NUMBER: _ClassVar[int]
+        IS_TRANSFER_FIELD_NUMBER: _ClassVar[int]
+        last_term: int
+        end_offset: int
+        is_trial: bool
+        is_transfer: bool
+        def __init__(self, last_term: _Optional[int] = ..., end_offset: _Optional[int] = ..., is_trial: _Optional[bool] = ..., is_transfer: _Optional[bool] = ...) -> None: ...
+    class VoteAnswer(_message.Message):
+        __slots__ = ("is_trial", "is_granted")
+        IS_TRIAL_FIELD_NUMBER: _ClassVar[int]
+        IS_GRANTED_FIELD_NUMBER: _ClassVar[int]
+        is_trial: bool
+        is_granted: bool
+        def __init__(self, is_trial: _Optional[bool] = ..., is_granted: _Optional[bool] = ...) -> None: ...
+    class Append(_message.Message):
+        __slots__ = ("previous_term", "previous_offset", "commit_offset", "payload_bytes")
+        PREVIOUS_TERM_FIELD_NUMBER: _ClassVar[int]
+        PREVIOUS_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+        previous_term: int
+        previous_offset: int
+        commit_offset: int
+        payload_bytes: int
+        def __init__(self, previous_term: _Optional[int] = ..., previous_offset: _Optional[int] = ..., commit_offset: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
+    class AppendAnswer(_message.Message):
+        __slots__ = ("is_matching", "end_offset", "last_term", "asked_offset")
+        IS_MATCHING_FIELD_NUMBER: _ClassVar[int]
+        END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+        ASKED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        is_matching: bool
+        end_offset: int
+        last_term: int
+        asked_offset: int
+        def __init__(self, is_matching: _Optional[bool] = ..., end_offset: _Optional[int] = ..., last_term: _Optional[int] = ..., asked_offset: _Optional[int] = ...) -> None: ...
+    class Reset(_message.Message):
+        __slots__ = ("start_offset", "start_term", "voters", "learners")
+        START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        START_TERM_FIELD_NUMBER: _ClassVar[int]
+        VOTERS_FIELD_NUMBER: _ClassVar[int]
+        LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        start_offset: int
+        start_term: int
+        voters: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
+        learners: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
+        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ...) -> None: ...
+    class Campaign(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Message(_message.Message):
+        __slots__ = ("partition", "term", "vote", "vote_answer", "append", "append_answer", "reset", "campaign")
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        TERM_FIELD_NUMBER: _ClassVar[int]
+        VOTE_FIELD_NUMBER: _ClassVar[int]
+        VOTE_ANSWER_FIELD_NUMBER: _ClassVar[int]
+        APPEND_FIELD_NUMBER: _ClassVar[int]
+        APPEND_ANSWER_FIELD_NUMBER: _ClassVar[int]
+        RESET_FIELD_NUMBER: _ClassVar[int]
+        CAMPAIGN_FIELD_NUMBER: _ClassVar[int]
+        partition: RaftRequest.PartitionId
+        term: int
+        vote: RaftRequest.Vote
+        vote_answer: RaftRequest.VoteAnswer
+        append: RaftRequest.Append
+        append_answer: RaftRequest.AppendAnswer
+        reset: RaftRequest.Reset
+        campaign: RaftRequest.Campaign
+        def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., vote: _Optional[_Union[RaftRequest.Vote, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftRequest.VoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftRequest.Append, _Mapping]] = ..., append_answer: _Optional[_Union[RaftRequest.AppendAnswer, _Mapping]] = ..., reset: _Optional[_Union[RaftRequest.Reset, _Mapping]] = ..., campaign: _Optional[_Union[RaftRequest.Campaign, _Mapping]] = ...) -> None: ...
+    class Claim(_message.Message):
+        __slots__ = ("partition", "term", "commit_offset", "start_offset")
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        TERM_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        partition: RaftRequest.PartitionId
+        term: int
+        commit_offset: int
+        start_offset: int
+        def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., commit_offset: _Optional[int] = ..., start_offset: _Optional[int] = ...) -> None: ...
+    class Heartbeat(_message.Message):
+        __slots__ = ("incarnation", "version", "is_whole", "needs_whole", "claims", "released")
+        INCARNATION_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+        NEEDS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+        CLAIMS_FIELD_NUMBER: _ClassVar[int]
+        RELEASED_FIELD_NUMBER: _ClassVar[int]
+        incarnation: int
+        version: int
+        is_whole: bool
+        needs_whole: bool
+        claims: _containers.RepeatedCompositeFieldContainer[RaftRequest.Claim]
+        released: _containers.RepeatedCompositeFieldContainer[RaftRequest.PartitionId]
+        def __init__(self, incarnation: _Optional[int] = ..., version: _Optional[int] = ..., is_whole: _Optional[bool] = ..., needs_whole: _Optional[bool] = ..., claims: _Optional[_Iterable[_Union[RaftRequest.Claim, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[RaftRequest.PartitionId, _Mapping]]] = ...) -> None: ...
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    sender: RaftRequest.Node
+    receiver: RaftRequest.Node
+    messages: _containers.RepeatedCompositeFieldContainer[RaftRequest.Message]
+    heartbeat: RaftRequest.Heartbeat
+    def __init__(self, sender: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., receiver: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftRequest.Message, _Mapping]]] = ..., heartbeat: _Optional[_Union[RaftRequest.Heartbeat, _Mapping]] = ...) -> None: ...
+
+class RaftResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

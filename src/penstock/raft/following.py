@@ -36,6 +36,10 @@ class Following:
         self.heard_ms = now_ms
         # Up to here the log is known to be the leader's: what is committed is, in any case.
         self._verified_offset = state.commit_offset
+        verified_term, verified_offset = state.verified
+        if verified_term == state.term:
+            # The same leader was followed before, and will not send again what it has an answer to.
+            self._verified_offset = max(self._verified_offset, verified_offset)
 
     def plan_append(self, request: AppendRequest) -> AppendPlan | None:
         """What to do to the log so that it is the leader's; None if nothing is. To be followed by
@@ -96,10 +100,14 @@ class Following:
     def matched(self, request: AppendRequest) -> None:
         """All batches of the request, and all before them, are in the log."""
         state = self._state
-        self._verified_offset = max(self._verified_offset, request.end_offset)
+        self._verify(request.end_offset)
         self.follow_commit(request.commit_offset)
         if state.durable_offset >= request.end_offset:
             self.acknowledge()
+
+    def _verify(self, offset: int) -> None:
+        self._verified_offset = max(self._verified_offset, offset)
+        self._state.verified = (self._state.term, self._verified_offset)
 
     def follow_commit(self, offset: int) -> None:
         """The leader says how far all is committed; this log may not be so far."""
@@ -116,7 +124,7 @@ class Following:
         )
         if is_needed:
             state.reset(offset, request.start_term, request.membership)
-        self._verified_offset = max(self._verified_offset, offset)
+        self._verify(offset)
         # A log starts after what is committed.
         state.commit(offset)
         self.acknowledge()

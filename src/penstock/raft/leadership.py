@@ -42,14 +42,22 @@ class Leadership:
         self.follow_membership(now_ms)
 
     def follow_membership(self, now_ms: int) -> None:
-        """From now on these are to have the log."""
+        """From now on these are to have the log, as far as it is there."""
         nodes = self._state.membership.nodes - {self._state.me}
+        end_offset = self._state.terms.end_offset
         for node in self.followers.keys() - nodes:
             del self.followers[node]
+        for progress in self.followers.values():
+            if progress.next_offset > end_offset:
+                progress.look_at(end_offset)
         for node in sorted(nodes - self.followers.keys()):
-            self.followers[node] = Progress(self._state.terms.end_offset, now_ms)
+            self.followers[node] = Progress(end_offset, now_ms)
 
     # --- committing ------------------------------------------------------------------------------
+
+    @property
+    def majority(self) -> int:
+        return self._state.membership.majority
 
     def replicated_offset(self, copies: int) -> int:
         """The end of what so many voters have durably, this node among them."""
@@ -88,6 +96,17 @@ class Leadership:
             node == state.me or self.followers[node].heard_ms >= since_ms for node in voters
         )
         return alive >= state.membership.majority
+
+    def is_in_sync(self, node: Node, since_ms: int) -> bool:
+        """Whether the follower had everything at some time since then, as far as is known."""
+        progress = self.followers[node]
+        has_all = progress.match_offset == self._state.terms.end_offset
+        last_ms = progress.heard_ms if has_all else progress.caught_up_ms
+        return last_ms >= since_ms
+
+    def restarted(self, node: Node, now_ms: int) -> None:
+        """What was known of the follower may be void: its disk may have kept less than it said."""
+        self.followers[node] = Progress(self._state.terms.end_offset, now_ms)
 
     # --- sending ---------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class NodeState:
         "term",
         "terms",
         "timing",
+        "verified",
         "vote",
     )
 
@@ -69,6 +70,8 @@ class NodeState:
         # Everything before it is committed, and was never and will never be anything else.
         self.commit_offset = terms.start_offset
         self.durable_offset = terms.end_offset
+        # A term, and up to where the log was seen to be its leader's.
+        self.verified = (-1, 0)
         self.reset_offset = saved.reset_offset
         assert terms.start_offset >= self.reset_offset, (terms, self.reset_offset)
         # What was saved and, because of a crash, never written must not be believed next time.

@@ -1,38 +1,47 @@
 """This broker's copy of a partition: batches are proposed, become durable, become committed.
 
-It owns the log and the high watermark. With a single voter, a batch is committed as soon as it is
-as durable here as the topic asks; with more voters Raft will say so, behind the same interface.
-Not the checks of what may be proposed: those are the partition's.
+It owns the log and the high watermark, and says who hears when. Where it is the only copy, a batch
+is committed as soon as it is as durable here as the topic asks, and Raft is told only when somebody
+asks it: so being alone costs nothing. Where there are others, Raft decides (`consensus`). Not the
+checks of what may be proposed: those are the partition's.
 
 The invariant: `done` of a proposal is called exactly once, without an error only when the batch is
-durable, and in the order of the proposals; the high watermark never goes back, and nothing beyond
-it is ever read.
+as durable as was asked, and in the order of the proposals; the high watermark never goes back, and
+nothing beyond it is ever read.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from penstock.model.errors import OffsetOutOfRange, PenstockError, StorageError, StorageFailed
-from penstock.model.ids import Term
+from penstock.model.errors import (
+    NotLeader,
+    OffsetOutOfRange,
+    PenstockError,
+    StorageError,
+    StorageFailed,
+)
+from penstock.model.ids import PartitionId
 from penstock.model.removal import Removal
 from penstock.model.topic_config import Durability
-from penstock.net.clock import Clock
+from penstock.raft.membership import Membership
 from penstock.records.header import BatchHeader
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.storage.jobs import FlushJob
-from penstock.storage.log import Log, StartOffsetJob
+from penstock.replication.consensus import Consensus
+from penstock.replication.deletions import Deletions
+from penstock.replication.flushing import Flushing
+from penstock.replication.idleness import Idleness
+from penstock.replication.transport import Surroundings
+from penstock.replication.waiting import ACKS_ALL, Done, Waiting
+from penstock.storage.files import Directory
+from penstock.storage.log import Log
 from penstock.storage.recovery import CleanEnd
-from penstock.storage.removals import HistoryJob
 from penstock.storage.slice import FileSlice
 
-logger = logging.getLogger(__name__)
+__all__ = ["ACKS_ALL", "Done", "Listener", "Replica"]
 
-Done = Callable[[PenstockError | None], None]
+logger = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
@@ -42,55 +51,96 @@ class Listener(Protocol):
         """What was proposed in this turn is in the file, or none of it is."""
         ...
 
+    def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
+        """These batches of another leader are in the file."""
+        ...
+
+    def on_truncated(self, offset: int) -> None:
+        """The log ends there, and what was known of later batches is void."""
+        ...
+
     def on_high_watermark(self) -> None:
         """There is more to read."""
         ...
 
+    def on_leadership(self, is_leader: bool) -> None:
+        """This replica leads, and knows all that is committed; or it does so no longer."""
+        ...
+
 
 class Replica:
-    """One voter, alone. All calls come from the event loop."""
+    """All calls come from the event loop."""
 
     def __init__(
         self,
         name: str,
+        partition: PartitionId,
         log: Log,
+        directory: Directory,
         *,
-        term: Term,
+        initial: Membership,
         durability: Durability,
-        driver: Driver,
-        flusher: Flusher,
-        clock: Clock,
+        around: Surroundings,
+        min_insync_replicas: int = 1,
+        may_lack: bool = False,
     ) -> None:
+        """initial: who had a copy when the partition was made. may_lack: the log may lack some of
+        what this copy called durable: it was not flushed, and a crash came. StorageError."""
         self.name = name
+        self.partition = partition
         self.log = log
         self.durability = durability
-        # Whatever a lone voter finds in its log has the majority it needs.
-        self.high_watermark = log.next_offset
+        self.min_insync_replicas = min_insync_replicas
         self.failure: StorageError | None = None
         self.listener: Listener | None = None
-        self._term = term
-        self._driver = driver
-        self._flusher = flusher
-        self._clock = clock
+        self.is_leader = False
+        # Whether there is nobody else: then Raft is told of nothing until somebody comes.
+        self.is_alone = False
+        self.idleness = Idleness(self._is_idle)
+        self.flushing = Flushing(
+            log,
+            around.flusher,
+            includes_active=durability == "fsync",
+            on_durable=self._on_durable,
+            on_failed=self.fail,
+            on_over=self.idleness.tell,
+        )
+        self.consensus = Consensus(
+            self, partition, log, directory, initial, around, may_lack=may_lack
+        )
+        # All that was found is durable; what of it is committed is Raft's to say.
+        self.durable_offset = log.next_offset
+        self.high_watermark = log.start_offset
+        self._around = around
+        self._driver = around.driver
+        self._clock = around.clock
         self._dirty = False
-        self._flushing: FlushJob | None = None
-        # (end offset, done), in the order of their proposal. A tuple each: this is the hot path.
-        self._waiting: deque[tuple[int, Done]] = deque()
-        # Deletions of records: the job that makes one durable, and (offset, done) of all that wait.
-        self._deleting: StartOffsetJob | None = None
-        self._deletions: list[tuple[int, Done]] = []
-        self._explaining: HistoryJob | None = None
-        self._on_idle: list[Callable[[], None]] = []
+        self._accepts = False
+        self._term = -1
+        self._waiting = Waiting()
+        self._by_acks = self._waiting.by_acks
+        self._by_commit = self._waiting.by_commit
+        self.deletions = Deletions(log, around.flusher, around.clock, self.idleness.tell)
 
-    def propose(self, header: BatchHeader, batch: memoryview, done: Done | None) -> int:
-        """Append a batch; `done` is called when it is committed or has failed. Returns the offset
-        of its first record, which holds only if `done` brings no error. The bytes of `batch` are
-        stamped in place and needed until the turn ends."""
-        if self.failure is not None:
-            raise StorageFailed(self.failure.message)
+    def start(self) -> None:
+        """Take part from now on. A lone voter leads when this returns, unless its state must be
+        saved first."""
+        self.consensus.on_time(self._around.monotonic_ms())
+        self.consensus.turn()
+
+    # --- what the partition asks for -------------------------------------------------------------
+
+    def propose(
+        self, header: BatchHeader, batch: memoryview, done: Done | None, acks: int = ACKS_ALL
+    ) -> int:
+        """Append a batch; `done` is called when it is as safe as `acks` says or has failed. Returns
+        the offset of its first record, which holds only if `done` brings no error. The bytes of
+        `batch` are stamped in place and needed until the turn ends."""
+        if not self._accepts:
+            raise _refusal(self.name, self.failure)
         base_offset = self.log.stage(header, batch, self._term)
         if done is not None:
-            self._waiting.append((self.log.next_offset, done))
+            self._by_acks[acks].append((self.log.next_offset, done))
         if not self._dirty:
             self._dirty = True
             self._driver.mark_dirty(self)
@@ -98,12 +148,12 @@ class Replica:
 
     def when_committed(self, end_offset: int, done: Done) -> None:
         """Call `done` when everything before `end_offset`, proposed earlier, is committed."""
-        if end_offset <= self.high_watermark:
+        if end_offset <= self._acknowledged_offset():
             done(None)
         elif self.failure is not None:
             done(self.failure)
         else:
-            self._waiting.append((end_offset, done))
+            self._by_commit.append((end_offset, done))
 
     def read(self, offset: int, max_bytes: int) -> FileSlice:
         return self.log.read(offset, max_bytes, self.high_watermark)
@@ -120,55 +170,56 @@ class Replica:
             )
         if offset <= self.log.start_offset:
             done(None)
-            return
-        self._deletions.append((offset, done))
-        self._delete()
+        else:
+            self.deletions.delete_before(offset, done)
 
     def explain(self, removals: Iterable[Removal]) -> None:
         """Remember why offsets are gone. What is gone by now: files may still be unlinked."""
-        self.log.removals.add(removals)
-        self._keep_explanations()
+        self.deletions.explain(removals)
 
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
         self._dirty = False
         try:
+            if not self.is_alone:
+                self.consensus.turn()
+                return
             self.log.write_staged(self._clock.now_ms())
         except StorageError as error:
-            self._undo(error)
+            self.on_written(error)
             return
         except Exception as error:
             # A bug of ours: whoever waits must hear of it, and nobody knows what is in the file.
             logger.exception("Writing to %s failed in a way nobody foresaw", self.name)
-            self._fail(StorageFailed(f"The broker failed to write: {error!r}."))
+            self.fail(StorageFailed(f"The broker failed to write: {error!r}."))
             return
         if self.listener is not None:
             self.listener.on_written(None)
         if self.durability == "os":
             self._advance(self.log.written_offset)
-        self._flush()
+        self.flushing.start()
 
     def set_durability(self, durability: Durability) -> None:
         """Let it hold from now on, also for what waits: less may be enough for that now."""
         self.durability = durability
+        self.flushing.includes_active = durability == "fsync"
         if self.failure is None:
             if durability == "os":
-                self._advance(self.log.written_offset)
-            self._flush()
+                self._on_durable(self.log.written_offset)
+            self.flushing.start()
 
     def roll(self) -> None:
         """Begin a new segment, so that retention can take the old one."""
         if self._dirty:
             self.write_proposed()
-        self.log.roll()
-        self._flush()
+        # What waits for a state to be saved goes to the old one; another time.
+        if self.log.next_offset == self.log.written_offset:
+            self.log.roll()
+            self.flushing.start()
 
     def when_idle(self, then: Callable[[], None]) -> None:
         """Call `then` when no job is running, so that the log may be closed."""
-        if self._is_idle():
-            then()
-        else:
-            self._on_idle.append(then)
+        self.idleness.when(then)
 
     def discard(self) -> None:
         """Let the files go as they are: the partition is deleted."""
@@ -179,143 +230,146 @@ class Replica:
         """Make everything durable and let the files go. None when the log had failed."""
         assert self._is_idle(), "closed while a job was running"
         clean_end = self.log.close()
-        if clean_end is not None:
+        if clean_end is not None and self.is_alone:
             self._advance(clean_end.next_offset)
         return clean_end
 
-    def _flush(self) -> None:
-        """Start the next flush, unless one runs: that one's end starts it. So everything that
-        arrives while the disk is busy is covered by one flush."""
-        if self._flushing is not None or self.failure is not None:
-            return
-        try:
-            job = self.log.flush_job(include_active=self.durability == "fsync")
-        except StorageError as error:
-            self._fail(error)
-            return
-        if job is not None:
-            self._flushing = job
-            self._flusher.submit(job, self._flushed)
+    # --- others ----------------------------------------------------------------------------------
 
-    def _flushed(self) -> None:
-        job, self._flushing = self._flushing, None
-        assert job is not None
-        try:
-            self._advance(self.log.finish_flush(job))
-            self._flush()
-        except StorageError as error:
-            self._fail(error)
-        finally:
-            self._tell_if_idle()
+    def meet(self) -> bool:
+        """Somebody else has something to say, or is to be told: Raft must know all that happened
+        while there was nobody. Whether this replica is to be talked to."""
+        if self.is_alone:
+            self.is_alone = False
+            self.durable_offset = self.high_watermark
+            self._waiting.share(is_alone=False)
+            self._by_acks = self._waiting.by_acks
+            self.consensus.catch_up()
+        return self.failure is None
 
-    def _delete(self) -> None:
-        """Make the largest offset that was asked for durable, unless a job runs: it covers the
-        others."""
-        if self._deleting is not None or not self._deletions:
-            return
-        offset = max(offset for offset, _ in self._deletions)
-        try:
-            job = self.log.start_offset_job(offset)
-        except StorageError as error:
-            self._end_deletions(offset, error)
-            return
-        self._deleting = job
-        self._flusher.submit(job, self._deleted)
+    def end_turn_later(self) -> None:
+        """Let what was said be followed by a turn, as what is proposed is."""
+        if not self._dirty:
+            self._dirty = True
+            self._driver.mark_dirty(self)
 
-    def _deleted(self) -> None:
-        job, self._deleting = self._deleting, None
-        assert job is not None
-        start_offset = self.log.start_offset
-        try:
-            self.log.finish_start_offset(job)
-        except StorageError as error:
-            self._end_deletions(job.offset, error)
-        else:
-            self._note_deletion(start_offset)
-            self._end_deletions(job.offset, None)
-        self._delete()
-        self._keep_explanations()
-        self._tell_if_idle()
+    # --- replication.consensus.Owner -------------------------------------------------------------
 
-    def _end_deletions(self, offset: int, error: StorageError | None) -> None:
-        deletions, self._deletions = self._deletions, []
-        for deletion in deletions:
-            if deletion[0] <= offset:
-                deletion[1](error)
-            else:
-                self._deletions.append(deletion)
-
-    def _note_deletion(self, first_offset: int) -> None:
-        # Retention may have been faster, and then there is nothing more to say.
-        if first_offset < self.log.start_offset:
-            removal = Removal(
-                first_offset=first_offset,
-                end_offset=self.log.start_offset,
-                cause="deleted",
-                at_ms=self._clock.now_ms(),
-                detail=f"everything before offset {self.log.start_offset} was to go",
-            )
-            self.log.removals.add([removal])
-
-    def _keep_explanations(self) -> None:
-        """Make them durable, unless a job runs: the next one covers them."""
-        job = self.log.removals.job()
-        if job is not None:
-            self._explaining = job
-            self._flusher.submit(job, self._explained)
-
-    def _explained(self) -> None:
-        job, self._explaining = self._explaining, None
-        assert job is not None
-        self.log.removals.finish(job)
-        self._keep_explanations()
-        self._tell_if_idle()
-
-    def _is_idle(self) -> bool:
-        return self._flushing is None and self._deleting is None and self._explaining is None
-
-    def _tell_if_idle(self) -> None:
-        if self._is_idle():
-            idle, self._on_idle = self._on_idle, []
-            for then in idle:
-                then()
-
-    def _advance(self, offset: int) -> None:
-        if offset <= self.high_watermark:
-            return
-        self.high_watermark = offset
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= offset:
-            waiting.popleft()[1](None)
-        if self.listener is not None:
-            self.listener.on_high_watermark()
-
-    def _undo(self, error: StorageError) -> None:
-        """The turn's batches are not in the file: their offsets go to the next ones."""
+    def on_written(self, error: StorageError | None) -> None:
         if self.listener is not None:
             self.listener.on_written(error)
-        if self.log.failed:
-            self._fail(error)
-            return
-        end_offset = self.log.next_offset
-        waiting, self._waiting = self._waiting, deque()
-        for proposal in waiting:
-            if proposal[0] > end_offset:
-                proposal[1](error)
-            else:
-                self._waiting.append(proposal)
+        if error is None:
+            if self.durability == "os":
+                self.durable_offset = self.log.written_offset
+        elif self.log.failed:
+            self.fail(error)
+        else:
+            # The offsets of what is not in the file go to the next ones.
+            self._waiting.fail_after(self.log.next_offset, error)
 
-    def _fail(self, error: StorageError) -> None:
-        """The disk did not keep what it was given: nothing more is written here, since no later
-        success could make up for it. What is committed can still be read."""
+    def on_copied(self, headers: Sequence[BatchHeader]) -> None:
+        if self.durability == "os":
+            self.durable_offset = self.log.written_offset
+        if self.listener is not None:
+            self.listener.on_replicated(headers)
+
+    def on_cut(self, offset: int) -> None:
+        # A log that began anew has nothing that is not durable.
+        is_anew = offset == self.log.first_offset
+        self.durable_offset = offset if is_anew else min(self.durable_offset, offset)
+        self._waiting.fail_after(offset, _refusal(self.name, self.failure))
+        if self.listener is not None:
+            self.listener.on_truncated(offset)
+
+    def on_progress(self) -> None:
+        raft = self.consensus.raft
+        leading, state = raft.leading, raft.state
+        # Until a record of its term is committed, a leader does not know what is (paper, 8).
+        is_leader = (
+            leading is not None and state.terms.term_before(state.commit_offset) == state.term
+        )
+        if self.is_leader and not (is_leader and self._term == state.term):
+            # First, or the commit of another's batch could pass for that of one proposed here.
+            self._lose_leadership()
+        self._term = state.term
+        self._advance(min(state.commit_offset, self.log.written_offset))
+        self._waiting.durable(self.durable_offset)
+        self._waiting.committed(self._acknowledged_offset())
+        if is_leader and not self.is_leader:
+            self.is_leader = True
+            if self.listener is not None:
+                self.listener.on_leadership(True)
+        self._accepts = is_leader and leading is not None and leading.transfer_to is None
+        is_served = not self._waiting.by_durable
+        if is_leader and state.is_alone and not state.membership.learners and is_served:
+            self.is_alone = True
+            self._waiting.share(is_alone=True)
+            self._by_acks = self._waiting.by_acks
+        self._around.peers.note(self.partition, self.consensus.claim)
+        self.flushing.start()
+
+    def fail(self, error: StorageError) -> None:
+        """The disk did not keep what it was given: nothing more is written or said here, since no
+        later success could make up for it. What is committed can still be read."""
         if self.failure is not None:
             return
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
         self.log.failure = self.log.failure or error.message
-        waiting, self._waiting = self._waiting, deque()
-        for _, done in waiting:
-            done(error)
+        self._accepts = False
+        self._waiting.fail_after(-1, error)
+        if not self.is_alone:
+            if self.is_leader:
+                self._lose_leadership()
+            self._around.peers.note(self.partition, None)
         # Those who waited are told of the failure, so it must not come back after a restart: the
-        # kernel may still have it in its cache, and would say that it is on the disk.
-        self.when_idle(lambda: self.log.abandon(self.high_watermark))
+        # kernel may still have it in its cache, and would say that it is on the disk. But others
+        # may count on what was reported to be durable here.
+        kept_offset = max(self.high_watermark, self.consensus.raft.state.durable_offset)
+        self.when_idle(lambda: self.log.abandon(kept_offset))
+
+    # --- its own ---------------------------------------------------------------------------------
+
+    def _on_durable(self, offset: int) -> None:
+        if self.is_alone:
+            self._advance(offset)
+            self.flushing.start()
+        else:
+            self.durable_offset = max(self.durable_offset, offset)
+            self.consensus.turn()
+            self._driver.end_turn()
+
+    def _advance(self, offset: int) -> None:
+        if offset <= self.high_watermark:
+            return
+        self.high_watermark = offset
+        if self.is_alone:
+            waiting = self._by_commit
+            while waiting and waiting[0][0] <= offset:
+                waiting.popleft()[1](None)
+        if self.listener is not None:
+            self.listener.on_high_watermark()
+
+    def _acknowledged_offset(self) -> int:
+        """Everything before it is committed, and where this replica leads, as many have it as the
+        topic asks for (R-REP-3): that may be more than a majority."""
+        leading = None if self.is_alone else self.consensus.raft.leading
+        if leading is None or self.min_insync_replicas <= leading.majority:
+            return self.high_watermark
+        return min(self.high_watermark, leading.replicated_offset(self.min_insync_replicas))
+
+    def _lose_leadership(self) -> None:
+        self.is_leader = self._accepts = False
+        self._waiting.fail_after(-1, _refusal(self.name, None))
+        if self.listener is not None:
+            self.listener.on_leadership(False)
+
+    def _is_idle(self) -> bool:
+        is_saving = self.consensus.is_saving
+        return self.deletions.is_idle and not is_saving and not self.flushing.is_running
+
+
+def _refusal(name: str, failure: StorageError | None) -> PenstockError:
+    if failure is not None:
+        return StorageFailed(failure.message)
+    return NotLeader(f"{name} is not led here now: ask again who leads it.")

@@ -13,7 +13,6 @@ One writer, on one thread. Jobs run elsewhere, at most one `FlushJob` at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,9 +21,10 @@ from penstock.records.header import BatchHeader, stamp
 from penstock.storage.compacted import is_compacted
 from penstock.storage.files import Directory, remove_if_there, typed
 from penstock.storage.jobs import FlushJob, RemovalJob
-from penstock.storage.reading import ReadableLog, out_of_range, segment_at
+from penstock.storage.reading import out_of_range, segment_at
 from penstock.storage.recovery import DELETED_SUFFIX, CleanEnd, Cut, recover
 from penstock.storage.removals import RemovalHistory
+from penstock.storage.replacing import ReplaceableLog
 from penstock.storage.segment import (
     LOG_SUFFIX,
     SPAN_MAX,
@@ -50,13 +50,12 @@ class LogConfig:
     index_interval_bytes: int
 
 
-class Log(ReadableLog):
+class Log(ReplaceableLog):
     """A partition's log. `config` may be replaced at any time; it holds for what comes."""
 
     __slots__ = (
         "_begun_ms",
         "_cut",
-        "_directory",
         "_durable_offset",
         "_job",
         "_rolls_durable",
@@ -70,11 +69,10 @@ class Log(ReadableLog):
 
     def __init__(self, directory: Directory, config: LogConfig, segments: list[Segment]) -> None:
         """Use `open`."""
-        super().__init__(directory.path, segments, is_compacted=is_compacted(directory))
+        super().__init__(directory, segments, is_compacted=is_compacted(directory))
         for segment in segments:
             segment.compacted = self.is_compacted and segment.sealed
         self.config = config
-        self._directory = directory
         self._staged: list[Staged] = []
         self._job: FlushJob | None = None
         self.failure: str | None = None
@@ -155,6 +153,23 @@ class Log(ReadableLog):
         self._staged.append((batch, base_offset, next_offset, header.max_timestamp_ms, term))
         self.next_offset = next_offset
         return base_offset
+
+    def stage_copy(self, header: BatchHeader, batch: memoryview) -> None:
+        """Keep a batch that has its place already: it is a copy of another log's. The same as
+        `stage` in everything else."""
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
+        assert len(batch) == header.length, (len(batch), header.length)
+        assert header.base_offset == self.next_offset, (header.base_offset, self.next_offset)
+        next_offset = header.next_offset
+        self._staged.append(
+            (batch, header.base_offset, next_offset, header.max_timestamp_ms, header.term)
+        )
+        self.next_offset = next_offset
+
+    def own_staged(self) -> None:
+        """Copy what is staged, since the memory it lies in is about to be used again."""
+        self._staged = [(memoryview(bytes(batch[0])), *batch[1:]) for batch in self._staged]
 
     def write_staged(self, now_ms: int) -> None:
         """Write every staged batch, or none: DiskFull or StorageFailed undoes all of them."""
@@ -373,6 +388,30 @@ class Log(ReadableLog):
         self.next_offset = self.written_offset = offset
         self._durable_offset = min(self._durable_offset, offset)
 
+    def reset(self, offset: int) -> None:
+        """Drop everything, durably, and go on at an offset that the log does not reach, or has
+        something else at. A crash in between leaves a log that starts before it: whoever asked for
+        this must know it then, and ask again."""
+        if self.failure is not None:
+            raise StorageFailed(self.failure)
+        assert self._job is None, "a flush job is under way"
+        assert not any(segment.held for segment in self._segments), "reset while being compacted"
+        self._staged = []
+        try:
+            while self._segments:
+                for name in self._segments[-1].file_names():
+                    remove_if_there(self._directory, name)
+                self._directory.flush()
+                del self._segments[-1], self._firsts[-1]
+            self._start_segment(offset)
+            self._directory.flush()
+        except OSError as error:
+            self.failure = f"{typed(error, f'emptying {self.name}')}"
+            raise StorageFailed(self.failure) from error
+        self._rolls_durable = self.rolls
+        self.next_offset = self.written_offset = self._durable_offset = offset
+        self.start_offset = offset
+
     def abandon(self, offset: int) -> None:
         """After a failure, with no job under way: take out what was written from the offset on, as
         far as the disk lets us. Nobody was told that it is durable, and a restart could take it
@@ -435,54 +474,6 @@ class Log(ReadableLog):
         if job.error is not None:
             raise job.error
         self.start_offset = max(self.start_offset, job.offset)
-
-    # --- compacting ----------------------------------------------------------------------------
-
-    def hold(self, segments: Sequence[Segment]) -> bool:
-        """Before the files of these sealed segments are replaced: keep them open, so that they are
-        read by what is open, and let retention wait. False, with nothing held, if they are no
-        longer all there, side by side. Ended by `replace`, or by `let_go` if it came to nothing.
-
-        The mark of `storage.compacted` must be durable by now.
-        """
-        if self._place_of(segments) is None:
-            return False
-        assert is_compacted(self._directory), "compacted without a mark that there may be gaps"
-        try:
-            for segment in segments:
-                segment.hold()
-        except OSError as error:
-            self.let_go(segments)
-            raise typed(error, f"reading {self.name}") from error
-        return True
-
-    def let_go(self, segments: Sequence[Segment]) -> None:
-        """The held segments keep their files after all."""
-        for segment in segments:
-            segment.held = False
-
-    def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Read the compacted segment from now on, which stands for all offsets of the held ones:
-        when the names on disk are changed. Slices that were handed out stay readable."""
-        place = self._place_of(old)
-        assert place is not None, "replaced without being held"
-        assert all(segment.held for segment in old), "replaced without being held"
-        assert new.first_offset == old[0].first_offset, (new.path, old[0].path)
-        assert new.next_offset == old[-1].next_offset, (new.path, old[-1].path)
-        new.compacted = True
-        self.let_go(old)
-        self.is_compacted = True
-        self._segments[place : place + len(old)] = [new]
-        self._firsts[place : place + len(old)] = [new.first_offset]
-
-    def _place_of(self, segments: Sequence[Segment]) -> int | None:
-        """Where these segments stand in the chain, all of them side by side."""
-        assert all(segment.sealed for segment in segments), "only sealed segments are compacted"
-        if not segments or segments[0] not in self._segments:
-            return None
-        place = self._segments.index(segments[0])
-        is_whole = self._segments[place : place + len(segments)] == list(segments)
-        return place if is_whole else None
 
 
 def _has_sealed_name(segment: Segment) -> bool:

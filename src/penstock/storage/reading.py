@@ -76,6 +76,15 @@ class ReadableLog:
             raise out_of_range(offset, self.start_offset, limit_offset)
         if offset == limit_offset:
             return EMPTY
+        return self.read_stored(offset, max_bytes, limit_offset)[0]
+
+    def read_stored(self, offset: int, max_bytes: int, limit_offset: int) -> tuple[FileSlice, int]:
+        """What `read` gives, and where it ends; also from before `start_offset`, as long as the
+        bytes are there. For whoever makes a copy of the log."""
+        assert self.first_offset <= offset < limit_offset <= self.written_offset, (
+            offset,
+            limit_offset,
+        )
         try:
             return segment_at(self._segments, self._firsts, offset).read(
                 offset, max_bytes, limit_offset

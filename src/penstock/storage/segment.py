@@ -265,9 +265,9 @@ class Segment:
                 del boundaries[next(iter(boundaries))]
             boundaries[offset] = position
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int) -> FileSlice:
+    def read(self, offset: int, max_bytes: int, limit_offset: int) -> tuple[FileSlice, int]:
         """Whole batches from the one that holds the offset on, or from the next one if none does:
-        at least one if there is one before the limit."""
+        at least one if there is one before the limit. And the offset after the last of them."""
         self.used = True
         boundaries = self._boundaries
         start = boundaries.get(offset)
@@ -282,9 +282,9 @@ class Segment:
         if end - start > max_bytes:
             end, end_offset = self._end_within(start, offset, max_bytes, end)
         if end <= start:
-            return EMPTY
+            return EMPTY, offset
         self.remember(end_offset, end)
-        return FileSlice(self.file, start, end - start)
+        return FileSlice(self.file, start, end - start), end_offset
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds the offset begins, or the next one if none does."""

@@ -24,7 +24,7 @@ from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
-from tests.support import CONFIG, ManualClock
+from tests.support import CONFIG, ManualClock, alone
 
 
 @dataclass
@@ -99,7 +99,7 @@ async def living(
     flusher.start()
     driver = Driver()
     registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")
-    partitions = Partitions(disk.root, driver=driver, flusher=flusher, clock=clock)
+    partitions = Partitions(disk.root, alone(driver, flusher, clock))
     topics = Topics(config, registry, partitions)
     partitions.begin()
     await topics.open_all()

@@ -21,7 +21,7 @@ from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import CONFIG, ManualClock, batch
+from tests.support import CONFIG, ManualClock, alone, batch
 
 
 @dataclass
@@ -134,7 +134,7 @@ async def living(disk: SimulatedDisk, clock: ManualClock | None = None) -> Async
     flusher.start()
     driver = Driver()
     registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")
-    partitions = Partitions(disk.root, driver=driver, flusher=flusher, clock=clock)
+    partitions = Partitions(disk.root, alone(driver, flusher, clock))
     topics = Topics(CONFIG, registry, partitions)
     log = StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
     table = StagedWrites()

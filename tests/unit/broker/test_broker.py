@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.broker.broker import Broker
 from penstock.model.errors import InternalError, InvalidConfig
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
+from penstock.storage.journal import read_journal, write_journal
 from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.support import CONFIG, batch, running
 
@@ -120,6 +122,37 @@ async def test_a_folder_belongs_to_its_broker(tmp_path: Path) -> None:
         pass
     with pytest.raises(InvalidConfig, match="belongs to broker 1"):
         await Broker(dataclasses.replace(config, broker_id=2)).start()
+
+
+async def test_a_folder_of_an_earlier_version_gets_a_directory_id() -> None:
+    disk = SimulatedDisk()
+    async with running(disk.root) as (_, client):
+        await client.create("orders")
+        await client.produce("orders", batch([b"a"]))
+    payload = read_journal(disk.root, "meta")
+    assert payload is not None
+    facts = json.loads(payload)
+    assert facts.pop("directory_id") > 0
+    write_journal(disk.root, "meta", json.dumps(facts).encode())
+    async with running(disk.root) as (_, client):
+        assert await client.values("orders") == [b"a"]
+    again = read_journal(disk.root, "meta")
+    assert again is not None
+    assert json.loads(again)["directory_id"] > 0
+    async with running(disk.root) as (_, client):
+        assert await client.values("orders") == [b"a"]
+    assert read_journal(disk.root, "meta") == again, "and keeps it"
+
+
+async def test_a_broker_on_its_own_writes_no_state_of_raft() -> None:
+    """Nobody but it can have led: there is nothing to remember, and nothing to wait for."""
+    disk = SimulatedDisk()
+    for number in range(3):
+        async with running(disk.root) as (_, client):
+            if number == 0:
+                await client.create("orders", partitions=2)
+            await client.produce("orders", batch([b"a"]))
+    assert not [name for name in disk.files() if "raft" in name]
 
 
 async def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

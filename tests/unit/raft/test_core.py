@@ -243,6 +243,40 @@ def test_a_candidate_follows_who_was_elected_in_its_term() -> None:
     assert node.raft.leader == D
 
 
+def test_who_lost_patience_for_a_moment_goes_on_where_it_was() -> None:
+    """The leader has its answer and sends nothing again: it can only say what is committed."""
+    node = OneNode(term=3)
+    node.append(B, 3, (0, 0), batch(0, 2, 3))
+    node.time_out()
+    assert isinstance(node.raft.part, Campaign)
+    node.raft.follow_commit(B, 3, 2, node.now_ms)
+    assert node.state.commit_offset == 2
+
+
+def test_what_another_leader_had_is_not_taken_for_the_new_one_s() -> None:
+    node = OneNode(term=3)
+    node.append(B, 3, (0, 0), batch(0, 2, 3))
+    node.time_out()
+    node.raft.follow_commit(C, 4, 2, node.now_ms)
+    assert node.state.commit_offset == 0
+
+
+def test_what_could_not_be_written_is_taken_back() -> None:
+    node = OneNode()
+    node.elect(B)
+    end_offset = node.state.terms.end_offset
+    change = batch(end_offset, end_offset + 1, node.state.term, of(A, B, learners=(D,)))
+    node.raft.written([change], node.now_ms)
+    assert set(node.leading.followers) == {B, D}
+    node.leading.followers[B].next_offset = end_offset + 1
+    node.state.truncated(end_offset)
+    node.leading.follow_membership(node.now_ms)
+    assert node.state.membership == THREE
+    assert node.state.terms.end_offset == end_offset
+    assert set(node.leading.followers) == {B, C}
+    assert [sending.previous_offset for sending in node.sendings()] == [end_offset] * 2
+
+
 def test_two_leaders_in_one_term_are_refused() -> None:
     node = OneNode(term=3)
     node.append(B, 3, (0, 0))

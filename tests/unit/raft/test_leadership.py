@@ -363,3 +363,30 @@ def test_only_another_voter_can_take_over() -> None:
     for other in (A, C, D):
         assert not node.raft.transfer(other, node.now_ms)
     assert not OneNode().raft.transfer(B, 0)
+
+
+def test_who_has_everything_or_had_it_lately_is_in_sync() -> None:
+    node = OneNode()
+    node.elect(B)
+    end = node.propose()
+    node.sendings()
+    node.acknowledge(B, end)
+    assert node.leading.is_in_sync(B, node.now_ms)
+    assert not node.leading.is_in_sync(C, node.now_ms)
+    node.propose()
+    assert node.leading.is_in_sync(B, node.now_ms), "it had everything a moment ago"
+    node.now_ms += 10
+    assert not node.leading.is_in_sync(B, node.now_ms)
+
+
+def test_a_follower_that_was_restarted_is_asked_again() -> None:
+    node = OneNode()
+    node.elect(B)
+    end = node.propose()
+    node.sendings()
+    node.acknowledge(B, end)
+    committed = node.state.commit_offset
+    assert not [sending for sending in node.sendings() if sending.node == B]
+    node.leading.restarted(B, node.now_ms)
+    assert [sending.previous_offset for sending in node.sendings() if sending.node == B] == [end]
+    assert node.state.commit_offset == committed

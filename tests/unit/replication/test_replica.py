@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,15 +13,17 @@ from penstock.model.errors import (
     StorageError,
     StorageFailed,
 )
-from penstock.model.ids import Term
+from penstock.model.ids import PartitionId, TopicId
 from penstock.model.topic_config import Durability
+from penstock.raft.membership import Membership
 from penstock.records import BatchBuilder, decode_messages
-from penstock.records.header import read_header
+from penstock.records.header import BatchHeader, read_header
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Job
 from penstock.replication.replica import Replica
 from penstock.storage.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
+from tests.support import alone
 
 CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
 
@@ -57,6 +59,16 @@ class Listener:
     def __init__(self) -> None:
         self.written: list[StorageError | None] = []
         self.advances = 0
+        self.leaderships: list[bool] = []
+
+    def on_leadership(self, is_leader: bool) -> None:
+        self.leaderships.append(is_leader)
+
+    def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
+        raise AssertionError(headers)
+
+    def on_truncated(self, offset: int) -> None:
+        raise AssertionError(offset)
 
     def on_written(self, error: StorageError | None) -> None:
         self.written.append(error)
@@ -75,16 +87,18 @@ class Setup:
         self.listener = Listener()
         self.outcomes: list[tuple[str, PenstockError | None]] = []
         self.log = Log.open(self.disk.root, CONFIG)
+        around = alone(self.driver, self.flusher, FixedClock())
         self.replica = Replica(
             "orders-0",
+            PartitionId(TopicId("a" * 32), 0),
             self.log,
-            term=Term(3),
+            self.disk.root,
+            initial=Membership(frozenset({around.me})),
             durability=durability,
-            driver=self.driver,
-            flusher=self.flusher,
-            clock=FixedClock(),
+            around=around,
         )
         self.replica.listener = self.listener
+        self.replica.start()
 
     def propose(self, name: str, records: int = 2) -> int:
         builder = BatchBuilder(1 << 16)

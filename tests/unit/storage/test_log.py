@@ -14,7 +14,7 @@ from penstock.model.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from penstock.records.header import check_batch
 from penstock.storage.log import Log, LogConfig
 from penstock.storage.os_files import OsDirectory
-from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.unit.storage.harness import (
     CONFIG,
     NOW_MS,
@@ -53,6 +53,29 @@ def test_stage_gives_offsets_and_stamps_in_place(log: Log) -> None:
     assert (log.next_offset, log.written_offset, log.size_bytes) == (4, 0, 0)
     log.write_staged(NOW_MS)
     assert (log.next_offset, log.written_offset, log.size_bytes) == (4, 4, 2 * len(BATCH))
+
+
+def test_a_copy_keeps_its_place_and_another_one_s_is_our_own_mistake(log: Log) -> None:
+    source = open_log(SimulatedDisk().root)
+    stage(source, BATCH, term=3)
+    stage(source, BATCH, term=5)
+    source.write_staged(NOW_MS)
+    for header, batch in split(source.read(0, 1 << 20, 4).read()):
+        log.stage_copy(header, memoryview(batch))
+    with pytest.raises(AssertionError):
+        log.stage_copy(header, memoryview(batch))
+    log.write_staged(NOW_MS)
+    assert [(header.base_offset, header.term) for header, _ in read_all(log)] == [(0, 3), (2, 5)]
+
+
+def test_what_is_staged_can_be_kept_beyond_the_turn(log: Log) -> None:
+    buffer = bytearray(BATCH)
+    view = memoryview(buffer)
+    log.stage(check_batch(view), view, 1)
+    log.own_staged()
+    buffer[:] = bytes(len(buffer))
+    log.write_staged(NOW_MS)
+    assert len(read_all(log)) == 1
 
 
 def test_all_staged_batches_are_one_write(disk: SimulatedDisk, log: Log) -> None:
@@ -383,6 +406,48 @@ def test_truncate_outside_is_an_error_and_a_failure_is_final(disk: SimulatedDisk
     disk.fail_next("truncate")
     with pytest.raises(StorageFailed, match="truncating disk"):
         log.truncate(0)
+    assert log.failed
+
+
+@pytest.mark.parametrize("offset", [3, 18, 50])
+@pytest.mark.parametrize("flushed", [True, False])
+def test_reset(disk: SimulatedDisk, log: Log, offset: int, flushed: bool) -> None:
+    append(log, *[BATCH] * 9)
+    if flushed:
+        flush(log)
+    log.reset(offset)
+    assert (log.first_offset, log.start_offset, log.next_offset) == (offset, offset, offset)
+    assert open_log(disk.after_crash("lost").root).next_offset == offset
+    assert append(log, BATCH) == [offset]
+    assert flush(log) == offset + 2
+    found = open_log(disk.after_crash("lost").root)
+    assert (found.first_offset, found.next_offset) == (offset, offset + 2)
+
+
+def test_a_reset_that_is_cut_short_leaves_what_comes_before_it(disk: SimulatedDisk) -> None:
+    """Whoever wants it asks again: it can see that the log starts too early."""
+    for operation in range(1, 40):
+        disk = SimulatedDisk()
+        log = open_log(disk.root)
+        append(log, *[BATCH] * 9)
+        flush(log)
+        disk.crash_at(len(disk.operations) + operation)
+        try:
+            log.reset(50)
+        except SimulatedCrash:
+            for persistence in ("lost", "kept", 1, 2, 3):
+                found = open_log(disk.after_crash(persistence).root)
+                assert found.first_offset == 0 or found.next_offset == 50
+        else:
+            assert operation > 8
+            return
+
+
+def test_a_reset_that_fails_is_final(disk: SimulatedDisk, log: Log) -> None:
+    append(log, BATCH)
+    disk.fail_next("remove")
+    with pytest.raises(StorageFailed, match="emptying disk"):
+        log.reset(9)
     assert log.failed
 
 

@@ -46,7 +46,7 @@ def segment() -> Segment:
 
 def read(segment: Segment, offset: int, max_bytes: int, limit: int) -> tuple[int, int]:
     """(first, next) offset of what a read brings."""
-    batches = list(split(segment.read(offset, max_bytes, limit).read()))
+    batches = list(split(segment.read(offset, max_bytes, limit)[0].read()))
     return batches[0][0].base_offset, batches[-1][0].next_offset
 
 
@@ -70,7 +70,7 @@ def test_a_read_ends_within_its_bytes_or_after_one_batch(segment: Segment) -> No
     assert read(segment, 100, length, 220) == (100, 103)
     assert read(segment, 100, 2 * length, 220) == (100, 106)
     for max_bytes in range(300, segment.size_bytes, 97):
-        assert length < segment.read(100, max_bytes, 220).length <= max_bytes
+        assert length < segment.read(100, max_bytes, 220)[0].length <= max_bytes
     assert read(segment, 100, 1 << 30, 220) == (100, 220)
 
 
@@ -85,7 +85,7 @@ def test_a_read_never_passes_the_limit(segment: Segment) -> None:
 
 
 def test_nothing_before_the_limit_is_empty(segment: Segment) -> None:
-    assert segment.read(103, 100, 104).length == 0
+    assert segment.read(103, 100, 104)[0].length == 0
 
 
 def test_a_gap_is_read_from_the_next_batch_on() -> None:
@@ -107,7 +107,7 @@ def test_a_gap_is_read_from_the_next_batch_on() -> None:
                 segment._boundaries.clear()
             expected = next(base for base in range(100, 400, 30) if base + 3 > offset)
             assert read(segment, offset, 1, 373) == (expected, expected + 3)
-            assert segment.read(offset, 1 << 20, expected + 2).length == 0
+            assert segment.read(offset, 1 << 20, expected + 2)[0].length == 0
     assert segment.index.positions == rebuild_index(segment).positions
 
 

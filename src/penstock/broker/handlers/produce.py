@@ -61,7 +61,7 @@ def produce(
         partition, acks = _find_target(context, session, envelope)
     if partition.lacks_replicas:
         partition.check_acks(acks)
-    partition.append(payload, _ProduceAnswer(session, message_id, acks))
+    partition.append(payload, _ProduceAnswer(session, message_id, acks), acks)
 
 
 def _find_target(context: Context, session: Session, envelope: memoryview) -> tuple[Partition, int]:

@@ -60,7 +60,7 @@ def _append(
         batch = data.records
         if not isinstance(batch, memoryview):
             raise InvalidBatch("A produce request names a partition and has no batch for it.")
-        partition.append(batch, _PartitionAppend(answer, partition, response))
+        partition.append(batch, _PartitionAppend(answer, partition, response), answer.acks)
     except PenstockError as error:
         answer.outstanding -= 1
         answer.refuse(response, code_of(error), error.message)

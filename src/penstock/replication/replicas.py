@@ -1,0 +1,293 @@
+"""All copies of partitions that a broker has: their time, their messages, who leads what.
+
+One timer for all of them, on a heap of deadlines; one parcel a turn to each peer, and in it, once a
+tick, the one heartbeat for everything that the two share. That a peer was heard is told to a
+partition when its time has come and not before: so an idle one costs a step in the heap now and
+then, and nothing else. Not the sockets (`Transport`) and not the placement.
+
+The invariants: a copy that follows is told that its leader was heard only while that leader claims
+it, in the same term; and a claim of an older term than a copy here knows is disputed until it is
+given up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from itertools import count
+from typing import Final, Protocol
+
+from penstock.model.ids import PartitionId
+from penstock.model.limits import PARCEL_BYTES_MAX
+from penstock.raft.membership import Node
+from penstock.raft.messages import AppendAnswer, Message, VoteRequest
+from penstock.replication.claims import HeardClaims, OwnClaims
+from penstock.replication.driver import Driver
+from penstock.replication.parcel import Heartbeat, Letter, Parcel, Told
+from penstock.replication.participant import Participant
+from penstock.replication.transport import Claim
+
+# A quarter of the time after which a leader may be replaced.
+TICK_MS: Final = 200
+
+
+class Transport(Protocol):
+    """Whoever carries parcels; it may lose them."""
+
+    def send(self, parcel: Parcel) -> None: ...
+
+
+class Replicas:
+    """One per broker. Implements `replication.transport.Peers` for its replicas."""
+
+    def __init__(
+        self,
+        me: Node,
+        transport: Transport,
+        driver: Driver,
+        *,
+        incarnation: int,
+        now_ms: int,
+        tick_ms: int = TICK_MS,
+    ) -> None:
+        """incarnation: chosen by chance at each start."""
+        self._me = me
+        self._transport = transport
+        self._driver = driver
+        self._participants: dict[PartitionId, Participant] = {}
+        self._own = OwnClaims(incarnation)
+        self._heard: dict[Node, HeardClaims] = {}
+        # The terms that the copies here have saved, and (peer, partition) of claims that are old.
+        self._terms: dict[PartitionId, int] = {}
+        self._disputes: set[tuple[Node, PartitionId]] = set()
+        # (deadline, order, partition); an entry counts if it is what is scheduled.
+        self._deadlines: list[tuple[int, int, PartitionId]] = []
+        self._scheduled: dict[PartitionId, int] = {}
+        self._order = count()
+        self._tick_ms = tick_ms
+        self._next_tick_ms = now_ms
+        self._letters: dict[Node, list[Letter]] = {}
+        self._heartbeats: dict[Node, Heartbeat] = {}
+        self._is_dirty = False
+        self.heartbeats_sent = 0
+
+    # --- who is here, and who is there -----------------------------------------------------------
+
+    def add(self, participant: Participant) -> None:
+        """Let a replica take part, which is not started yet."""
+        self._participants[participant.replica.partition] = participant
+        participant.replica.start()
+
+    def remove(self, partition: PartitionId) -> None:
+        """Let it no longer be reached: it is being closed, or deleted."""
+        self._participants.pop(partition, None)
+        self._scheduled.pop(partition, None)
+        self._terms.pop(partition, None)
+        self._own.note(partition, None)
+
+    def add_peer(self, node: Node) -> None:
+        """A broker can be reached, for the first time or again: it is told everything."""
+        self._own.add_peer(node)
+        self._heard.setdefault(node, HeardClaims())
+
+    def remove_peer(self, node: Node) -> None:
+        """A broker cannot be reached: what it claims holds as long as it would without news."""
+        self._own.remove_peer(node)
+        self._letters.pop(node, None)
+        self._heartbeats.pop(node, None)
+
+    def find(self, partition: PartitionId) -> Participant | None:
+        return self._participants.get(partition)
+
+    def leader(self, partition: PartitionId, since_ms: int) -> tuple[Node, int] | None:
+        """Who claims to lead, in the highest term, and was heard since then; and that term."""
+        claimed = [
+            (told.term, node)
+            for node, heard in self._heard.items()
+            if heard.heard_ms >= since_ms and (told := heard.claims.get(partition)) is not None
+        ]
+        own = self._own[partition]
+        if own is not None:
+            claimed.append((own.term, self._me))
+        if not claimed:
+            return None
+        term, node = max(claimed)
+        return node, term
+
+    # --- replication.transport.Peers -------------------------------------------------------------
+
+    def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
+        self._letters.setdefault(node, []).append(Letter(partition, message, payload))
+        self._post_later()
+
+    def note(self, partition: PartitionId, claim: Claim | None) -> None:
+        participant = self._participants.get(partition)
+        if participant is None:
+            return
+        self._own.note(partition, claim)
+        if self._terms.get(partition) != participant.term:
+            self._terms[partition] = participant.term
+            for node, heard in self._heard.items():
+                self._dispute(node, partition, heard.claims.get(partition))
+
+    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
+        """Deadlines mostly move away; the entry that is there finds out when it is its turn."""
+        scheduled_ms = self._scheduled.get(partition)
+        if partition in self._participants and (scheduled_ms is None or deadline_ms < scheduled_ms):
+            self._scheduled[partition] = deadline_ms
+            heapq.heappush(self._deadlines, (deadline_ms, next(self._order), partition))
+
+    # --- time ------------------------------------------------------------------------------------
+
+    @property
+    def next_due_ms(self) -> int:
+        """When `run_due` must be called."""
+        while self._deadlines and not self._is_scheduled(self._deadlines[0]):
+            heapq.heappop(self._deadlines)
+        if not self._deadlines:
+            return self._next_tick_ms
+        return min(self._next_tick_ms, self._deadlines[0][0])
+
+    def run_due(self, now_ms: int) -> None:
+        """Do what is due by now, to the end of the turn."""
+        called = []
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            entry = heapq.heappop(self._deadlines)
+            if self._is_scheduled(entry):
+                partition = entry[2]
+                del self._scheduled[partition]
+                self._call(partition, self._participants[partition], now_ms)
+                called.append(partition)
+        if now_ms >= self._next_tick_ms:
+            self._next_tick_ms = now_ms + self._tick_ms
+            self._beat()
+        self._driver.end_turn()
+        for partition in called:
+            self._schedule_next(partition, now_ms)
+
+    def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
+        self._hear(partition, participant)
+        deadline_ms = participant.deadline_ms(now_ms)
+        is_due = deadline_ms is not None and deadline_ms <= now_ms
+        if is_due or participant.is_busy:
+            participant.on_time(now_ms)
+
+    def _schedule_next(self, partition: PartitionId, now_ms: int) -> None:
+        """One that was not called after all has not said when to look again."""
+        participant = self._participants.get(partition)
+        if participant is not None and partition not in self._scheduled:
+            deadline_ms = participant.deadline_ms(now_ms)
+            if deadline_ms is not None:
+                self.schedule(partition, max(deadline_ms, now_ms + 1))
+
+    def _is_scheduled(self, entry: tuple[int, int, PartitionId]) -> bool:
+        return self._scheduled.get(entry[2]) == entry[0]
+
+    def _hear(self, partition: PartitionId, participant: Participant) -> None:
+        """Tell a partition when those that it needs were last heard."""
+        leader = participant.leader
+        if leader == self._me:
+            for node in participant.followers:
+                if (heard := self._heard.get(node)) is not None:
+                    participant.hear(node, heard.alive_ms)
+        elif leader is not None and (heard := self._heard.get(leader)) is not None:
+            told = heard.claims.get(partition)
+            if told is not None and told.term == participant.term:
+                participant.hear(leader, heard.heard_ms)
+                if told.commit_offset > participant.commit_offset:
+                    participant.follow(leader, told)
+
+    def _beat(self) -> None:
+        """One heartbeat to each peer, for everything."""
+        for node in self._own.peers:
+            heard = self._heard[node]
+            heartbeat = self._own.heartbeat(node, needs_whole=heard.needs_whole)
+            self._heartbeats[node] = heartbeat
+            self.heartbeats_sent += 1
+            self._post_later()
+        for node, partition in sorted(self._disputes):
+            self._answer_old_claim(node, partition)
+
+    # --- claims that are old ---------------------------------------------------------------------
+
+    def _dispute(self, node: Node, partition: PartitionId, told: Told | None) -> None:
+        if told is not None and told.term < self._terms.get(partition, 0):
+            self._disputes.add((node, partition))
+
+    def _answer_old_claim(self, node: Node, partition: PartitionId) -> None:
+        """Tell the peer of the newer term, as long as it claims the old one: what told it before
+        may have been lost."""
+        told = self._heard[node].claims.get(partition)
+        term = self._terms.get(partition, 0)
+        if told is None or told.term >= term:
+            self._disputes.discard((node, partition))
+        else:
+            answer = AppendAnswer(term=term, is_matching=False, end_offset=0)
+            self.send(node, partition, answer, b"")
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def receive(self, parcel: Parcel, now_ms: int) -> None:
+        """Take in what a peer sent; the end of the turn must follow. Payloads are not needed after
+        it."""
+        if parcel.receiver != self._me:
+            # It is meant for a folder that is lost.
+            return
+        if parcel.heartbeat is not None:
+            self._take_heartbeat(parcel.sender, parcel.heartbeat, now_ms)
+        for letter in parcel.letters:
+            participant = self._participants.get(letter.partition)
+            if participant is not None:
+                if isinstance(letter.message, VoteRequest):
+                    # Whoever hears its leader is true to it, and must know that it does.
+                    self._hear(letter.partition, participant)
+                participant.receive(parcel.sender, letter.message, memoryview(letter.payload))
+
+    def _take_heartbeat(self, sender: Node, heartbeat: Heartbeat, now_ms: int) -> None:
+        heard = self._heard.get(sender)
+        if heard is None:
+            return
+        if heartbeat.needs_whole:
+            self._own.repeat(sender)
+        if heard.is_restart(heartbeat):
+            for each in self._participants.values():
+                each.forget_follower(sender, now_ms)
+        for partition, told in heard.take(heartbeat, now_ms).items():
+            participant = self._participants.get(partition)
+            if participant is not None:
+                self._dispute(sender, partition, told)
+                participant.follow(sender, told)
+
+    # --- replication.driver.Writer ---------------------------------------------------------------
+
+    def _post_later(self) -> None:
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._driver.mark_dirty(self)
+
+    def write_proposed(self) -> None:
+        """At the end of a turn: one parcel to each peer, or a few if it is much."""
+        self._is_dirty = False
+        letters, self._letters = self._letters, {}
+        heartbeats, self._heartbeats = self._heartbeats, {}
+        for node in sorted(letters.keys() | heartbeats.keys()):
+            heartbeat = heartbeats.get(node)
+            for part in _parts(letters.get(node, ())):
+                parcel = Parcel(
+                    sender=self._me, receiver=node, letters=tuple(part), heartbeat=heartbeat
+                )
+                self._transport.send(parcel)
+                heartbeat = None
+
+
+def _parts(letters: Iterable[Letter]) -> list[list[Letter]]:
+    """The letters of one parcel each, at least one."""
+    parts: list[list[Letter]] = [[]]
+    size_bytes = 0
+    for letter in letters:
+        size_bytes += len(letter.payload)
+        if parts[-1] and size_bytes > PARCEL_BYTES_MAX:
+            parts.append([])
+            size_bytes = len(letter.payload)
+        parts[-1].append(letter)
+    return parts

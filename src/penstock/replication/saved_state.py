@@ -1,0 +1,165 @@
+"""Raft's term, vote, terms and memberships of one replica, in `raft.journal` of its folder.
+
+A journal: written whole, flushed, renamed. Where there is none, the replica has never voted and
+never heard of a term, or it is a lone voter that never needed to write one: data folders of earlier
+versions are so. The invariant: what is read back is what was last written, checked number by
+number; anything else is a CorruptLog, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+from penstock.model.errors import CorruptLog, StorageError, StorageFailed
+from penstock.raft.core import Raft
+from penstock.raft.membership import Membership, MembershipAt, Node
+from penstock.raft.state import NodeState, SavedState
+from penstock.raft.terms import TermHistory, TermStart
+from penstock.replication.members import membership, node, number, plain
+from penstock.storage.files import Directory
+from penstock.storage.journal import read_journal, write_journal
+
+RAFT_JOURNAL: Final = "raft.journal"
+_VERSION: Final = 1
+
+
+def read_saved(directory: Directory, me: Node, initial: Membership) -> SavedState:
+    """What the replica knew when it last said anything. StorageError.
+
+    initial: who had a copy when the partition was made.
+    """
+    payload = read_journal(directory, RAFT_JOURNAL)
+    if payload is not None:
+        try:
+            return decode(payload)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptLog(
+                f"{directory.path}/{RAFT_JOURNAL} cannot be understood ({error!r}): restore the "
+                f"file, or remove this copy of the partition and let it be made anew."
+            ) from error
+    return unsaved(me, initial)
+
+
+def unsaved(me: Node, initial: Membership) -> SavedState:
+    """What a replica knows before it writes anything down."""
+    if initial.voters != {me}:
+        first = MembershipAt(-1, 0, initial)
+        return SavedState(term=0, vote=None, terms=(), memberships=(first,))
+    # A lone voter elected itself in the term that a log begins with, before anybody could ask: so
+    # it leads at once and writes in that term for ever, and a restart need not look for more.
+    alone = MembershipAt(-1, -1, initial)
+    return SavedState(term=0, vote=me, terms=(TermStart(0, 0),), memberships=(alone,))
+
+
+def encode(saved: SavedState) -> bytes:
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "term": saved.term,
+            "vote": saved.vote,
+            "terms": saved.terms,
+            "memberships": [
+                [at.offset, at.term, *plain(at.membership)] for at in saved.memberships
+            ],
+            "reset_offset": saved.reset_offset,
+        }
+    ).encode()
+
+
+def decode(payload: bytes) -> SavedState:
+    """What `encode` wrote; an error of Python's own if it is anything else."""
+    facts = json.loads(payload)
+    if facts["version"] != _VERSION:
+        raise ValueError(f"version {facts['version']} is not {_VERSION}")
+    vote = facts["vote"]
+    saved = SavedState(
+        term=number(facts["term"]),
+        vote=None if vote is None else node(vote),
+        terms=tuple(TermStart(number(term), number(offset)) for term, offset in facts["terms"]),
+        memberships=tuple(_membership_at(*entry) for entry in facts["memberships"]),
+        reset_offset=number(facts["reset_offset"]),
+    )
+    _check(saved)
+    return saved
+
+
+class SaveJob:
+    """Makes a state durable. Run once, on any thread, one at a time for a replica."""
+
+    __slots__ = ("_directory", "error", "saved")
+
+    def __init__(self, directory: Directory, saved: SavedState) -> None:
+        self.saved = saved
+        # Until the job has run to its end nothing of it counts as durable.
+        self.error: StorageError | None = StorageFailed("The saving has not ended.")
+        self._directory = directory
+
+    def run(self) -> None:
+        try:
+            write_journal(self._directory, RAFT_JOURNAL, encode(self.saved))
+            self.error = None
+        except StorageError as error:
+            self.error = error
+
+
+class Keeper:
+    """What of a replica's state is durable, and what of it has yet to be."""
+
+    __slots__ = ("_directory", "kept")
+
+    def __init__(self, directory: Directory, kept: SavedState) -> None:
+        self._directory = directory
+        self.kept = kept
+
+    def is_due(self, raft: Raft) -> bool:
+        """Whether something must be saved before anything else is done."""
+        if not raft.state.is_unsaved:
+            return False
+        if self._tells(raft.state, is_leading=raft.leading is not None):
+            raft.state.is_unsaved = False
+            return False
+        return True
+
+    def job(self, raft: Raft) -> SaveJob:
+        raft.state.is_unsaved = False
+        saved = raft.state.saved
+        if raft.leading is not None and not saved.terms:
+            # What a leader writes is not told each time, so it must be before the first.
+            begun = TermStart(saved.term, raft.state.terms.end_offset)
+            saved = replace(saved, terms=(begun,))
+        return SaveJob(self._directory, saved)
+
+    def _tells(self, state: NodeState, *, is_leading: bool) -> bool:
+        """Whether what is kept says the same. That of a lone voter does, though it was never
+        written: it would be written for every new partition, and by every restart of an empty
+        one."""
+        kept, terms = self.kept, state.terms
+        ahead = [place for place in kept.terms if place.offset >= terms.end_offset]
+        if ahead and not (is_leading and ahead == [(state.term, terms.end_offset)]):
+            # It tells of what was never written, and what comes there instead need not be new.
+            return False
+        is_empty = terms.start_offset == terms.end_offset
+        return (
+            (kept.term, kept.vote, kept.reset_offset)
+            == (state.term, state.vote, state.reset_offset)
+            and kept.memberships == state.members.known
+            and (is_empty or len(ahead) < len(kept.terms))
+            and TermHistory.found(kept.terms, terms.start_offset, terms.end_offset).begun
+            == terms.begun
+        )
+
+
+def _membership_at(offset: Any, term: Any, voters: Any, learners: Any) -> MembershipAt:
+    return MembershipAt(number(offset, -1), number(term, -1), membership(voters, learners))
+
+
+def _check(saved: SavedState) -> None:
+    """Terms and places only rise, and none is beyond the term that was reached."""
+    terms_rise = all(a.term < b.term and a.offset < b.offset for a, b in pairwise(saved.terms))
+    places_rise = all(a.offset < b.offset for a, b in pairwise(saved.memberships))
+    known = [*(place.term for place in saved.terms), *(at.term for at in saved.memberships)]
+    if not (saved.memberships and terms_rise and places_rise and max(known) <= saved.term):
+        raise ValueError(f"{saved} contradicts itself")

@@ -1,0 +1,79 @@
+"""What a replica needs of the world around it: its peers, and what all replicas of a broker share.
+
+Not the sockets, and not the encoding (`replication.wire`). The invariant that peers must keep: a
+message arrives whole or not at all; it may be late, doubled, overtaken or lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from penstock.model.ids import PartitionId
+from penstock.net.clock import Clock
+from penstock.raft.membership import Node
+from penstock.raft.messages import Message
+from penstock.raft.state import Timing
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+
+TIMING: Final = Timing(election_ms=800, retry_ms=400)
+
+
+class Claim(NamedTuple):
+    """What a leader tells everybody: that it leads, since when, and how far all is committed."""
+
+    term: int
+    commit_offset: int
+    start_offset: int
+    """Before it the records were deleted, by retention or on request."""
+    nodes: frozenset[Node]
+    """Who has a copy, or is to have one. The others need not know of each commit."""
+
+
+class Peers(Protocol):
+    """Whoever carries a replica's messages, and looks after its time."""
+
+    def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
+        """payload: the batches of an AppendRequest, end to end."""
+        ...
+
+    def note(self, partition: PartitionId, claim: Claim | None) -> None:
+        """What the replica claims, if it leads: told after every turn in which it was not busy."""
+        ...
+
+    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
+        """When the replica must be called at the latest: told after every turn, unless there is
+        nothing to be called for."""
+        ...
+
+
+class NoPeers:
+    """The company of a broker on its own, whose replicas have nobody to talk to."""
+
+    def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
+        """There is nobody to hear it."""
+
+    def note(self, partition: PartitionId, claim: Claim | None) -> None:
+        """There is nobody to tell."""
+
+    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
+        """Nobody calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all replicas of a broker share."""
+
+    me: Node
+    driver: Driver
+    flusher: Flusher
+    clock: Clock
+    peers: Peers
+    timing: Timing
+    draw_delay_ms: Callable[[], int]
+    """By chance: what a replica waits longer than it must, before it campaigns."""
+
+    def monotonic_ms(self) -> int:
+        return round(self.clock.monotonic() * 1000)

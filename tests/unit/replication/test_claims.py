@@ -1,0 +1,117 @@
+"""Claims between brokers: by changes, and as a whole where one was missed."""
+
+from __future__ import annotations
+
+from penstock.model.ids import PartitionId, TopicId
+from penstock.raft.membership import Node
+from penstock.replication.claims import HeardClaims, OwnClaims
+from penstock.replication.parcel import Told
+from penstock.replication.transport import Claim
+
+ONE, TWO, THREE = (Node(broker, 1) for broker in (1, 2, 3))
+P, Q = (PartitionId(TopicId("a" * 32), number) for number in (0, 1))
+
+
+def claim(term: int, commit_offset: int = 0) -> Claim:
+    return Claim(term, commit_offset, 0, frozenset({ONE, TWO}))
+
+
+class Pair:
+    """Broker 1 tells broker 2 what it leads."""
+
+    def __init__(self) -> None:
+        self.own = OwnClaims(77)
+        self.own.add_peer(TWO)
+        self.heard = HeardClaims()
+        self.now_ms = 0
+
+    def beat(self, *, lost: bool = False) -> dict[PartitionId, Told]:
+        """What is news to broker 2."""
+        self.now_ms += 100
+        heartbeat = self.own.heartbeat(TWO, needs_whole=False)
+        if lost:
+            return {}
+        news = self.heard.take(heartbeat, self.now_ms)
+        if self.heard.needs_whole:
+            self.own.repeat(TWO)
+        return news
+
+
+def test_only_changes_are_told() -> None:
+    pair = Pair()
+    pair.own.note(P, claim(3))
+    pair.own.note(Q, claim(4))
+    assert pair.beat() == {P: Told(3, 0, 0), Q: Told(4, 0, 0)}
+    assert pair.beat() == {}
+    pair.own.note(P, claim(3, 12))
+    pair.own.note(Q, claim(4))
+    assert pair.beat() == {P: Told(3, 12, 0)}
+    pair.own.note(P, None)
+    assert pair.beat() == {}
+    assert pair.heard.claims == {Q: Told(4, 0, 0)}
+    assert pair.heard.heard_ms == 400
+
+
+def test_a_commit_concerns_those_who_have_a_copy() -> None:
+    own = OwnClaims(1)
+    for node in (TWO, THREE):
+        own.add_peer(node)
+        own.heartbeat(node, needs_whole=False)
+    own.note(P, claim(3))
+    own.note(P, claim(3, 5))
+    assert [own.heartbeat(node, needs_whole=False).claims for node in (TWO, THREE)] == [
+        {P: Told(3, 5, 0)},
+        {P: Told(3, 5, 0)},
+    ], "who leads concerns everybody"
+    own.note(P, claim(3, 9))
+    assert own.heartbeat(TWO, needs_whole=False).claims == {P: Told(3, 9, 0)}
+    assert own.heartbeat(THREE, needs_whole=False).claims == {}
+
+
+def test_whoever_missed_one_believes_nothing_until_it_hears_the_whole() -> None:
+    pair = Pair()
+    pair.own.note(P, claim(3))
+    pair.own.note(Q, claim(3))
+    pair.beat()
+    pair.own.note(P, None)
+    pair.beat(lost=True)
+    assert pair.beat() == {}
+    assert (pair.heard.claims, pair.heard.heard_ms, pair.heard.alive_ms) == ({}, 100, 300)
+    assert pair.beat() == {Q: Told(3, 0, 0)}
+    assert pair.heard.heard_ms == 400
+
+
+def test_what_was_overtaken_is_ignored() -> None:
+    pair = Pair()
+    pair.own.note(P, claim(3))
+    first = pair.own.heartbeat(TWO, needs_whole=False)
+    pair.heard.take(first, 1)
+    pair.own.note(P, None)
+    pair.beat()
+    assert pair.heard.take(first, 500) == {}
+    assert pair.heard.claims == {}
+    assert pair.heard.heard_ms == 100
+
+
+def test_a_restart_is_noticed_and_its_claims_are_new() -> None:
+    pair = Pair()
+    pair.own.note(P, claim(3))
+    pair.beat()
+    again = OwnClaims(78)
+    again.add_peer(TWO)
+    heartbeat = again.heartbeat(TWO, needs_whole=False)
+    assert pair.heard.is_restart(heartbeat)
+    pair.heard.take(heartbeat, 200)
+    assert pair.heard.claims == {}
+    assert not pair.heard.is_restart(again.heartbeat(TWO, needs_whole=False))
+
+
+def test_whoever_is_reached_again_is_told_everything() -> None:
+    pair = Pair()
+    pair.own.note(P, claim(3))
+    pair.beat()
+    pair.own.remove_peer(TWO)
+    assert pair.own.peers == []
+    pair.own.note(Q, claim(3))
+    pair.own.add_peer(TWO)
+    assert pair.own.heartbeat(TWO, needs_whole=False).is_whole

@@ -1,0 +1,483 @@
+"""The ready loop: nothing is said or written before it is saved, and what fails is taken back."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+from penstock.model.errors import NotLeader, PenstockError, StorageError
+from penstock.model.ids import PartitionId, TopicId
+from penstock.net.clock import Clock
+from penstock.raft.membership import Membership, Node
+from penstock.raft.messages import (
+    AppendAnswer,
+    AppendRequest,
+    Message,
+    ResetRequest,
+    VoteAnswer,
+    VoteRequest,
+)
+from penstock.raft.state import Timing
+from penstock.records import build_batch
+from penstock.records.header import BatchHeader, read_header, stamp
+from penstock.replication.driver import Driver
+from penstock.replication.participant import Participant
+from penstock.replication.replica import Replica
+from penstock.replication.saved_state import RAFT_JOURNAL
+from penstock.replication.transport import Claim, Surroundings
+from penstock.storage.log import Log, LogConfig
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.support import ManualClock
+from tests.unit.replication.test_replica import ManualFlusher
+
+ME, OTHER, THIRD = (Node(broker, 1) for broker in (1, 2, 3))
+PARTITION = PartitionId(TopicId("b" * 32), 0)
+CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
+
+
+class One:
+    """One of three replicas; the test is the others, the disk and the time."""
+
+    def __init__(
+        self,
+        disk: SimulatedDisk | None = None,
+        voters: Sequence[Node] = (ME, OTHER, THIRD),
+        *,
+        may_lack: bool = False,
+    ) -> None:
+        self.disk = disk or SimulatedDisk()
+        self.flusher = ManualFlusher()
+        self.driver = Driver()
+        self.clock: ManualClock = ManualClock(10_000)
+        self.sent: list[tuple[Node, Message, bytes]] = []
+        self.claims: list[Claim | None] = []
+        self.heard: list[object] = []
+        clock: Clock = self.clock
+        around = Surroundings(
+            me=ME,
+            driver=self.driver,
+            flusher=self.flusher,
+            clock=clock,
+            peers=self,
+            timing=Timing(election_ms=100, retry_ms=30),
+            draw_delay_ms=lambda: 50,
+        )
+        self.log = Log.open(self.disk.root, CONFIG)
+        self.replica = Replica(
+            "orders-0",
+            PARTITION,
+            self.log,
+            self.disk.root,
+            initial=Membership(frozenset(voters)),
+            durability="fsync",
+            around=around,
+            may_lack=may_lack,
+        )
+        self.replica.listener = self
+        self.participant = Participant(self.replica)
+        self.replica.start()
+
+    # --- replication.transport.Peers and replication.replica.Listener ----------------------------
+
+    def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
+        assert partition == PARTITION
+        self.sent.append((node, message, payload))
+
+    def note(self, partition: PartitionId, claim: Claim | None) -> None:
+        self.claims.append(claim)
+
+    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
+        """The test is the time."""
+
+    def on_written(self, error: StorageError | None) -> None:
+        self.heard.append(("written", error))
+
+    def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
+        self.heard += [("replicated", header.base_offset) for header in headers]
+
+    def on_truncated(self, offset: int) -> None:
+        self.heard.append(("truncated", offset))
+
+    def on_high_watermark(self) -> None:
+        self.heard.append(("high watermark", self.replica.high_watermark))
+
+    def on_leadership(self, is_leader: bool) -> None:
+        self.heard.append(("leads", is_leader))
+
+    # --- what the test does ----------------------------------------------------------------------
+
+    def receive(self, message: Message, payload: bytes = b"", sender: Node = OTHER) -> None:
+        buffer = bytearray(payload)
+        self.participant.receive(sender, message, memoryview(buffer))
+        self.driver.end_turn()
+        buffer[:] = bytes(len(buffer))
+
+    def append(
+        self, term: int, place: tuple[int, int], *batches: bytearray, commit: int = 0
+    ) -> None:
+        previous_term, previous_offset = place
+        request = AppendRequest(
+            term=term,
+            previous_term=previous_term,
+            previous_offset=previous_offset,
+            commit_offset=commit,
+        )
+        self.receive(request, b"".join(batches))
+
+    def said(self) -> list[Message]:
+        """What was sent since it was last asked."""
+        sent, self.sent = self.sent, []
+        return [message for _, message, _ in sent]
+
+    def lead(self) -> None:
+        """Elected by the second, in term 1."""
+        self.clock.time_ms += 1_000
+        self.participant.on_time(self.clock.time_ms)
+        self.driver.end_turn()
+        self.receive(VoteAnswer(term=1, is_trial=True, is_granted=True))
+        self.flusher.run_all()
+        self.receive(VoteAnswer(term=1, is_trial=False, is_granted=True))
+        self.flusher.run_all()
+        self.answer(0)
+        self.answer(1)
+        assert self.replica.is_leader
+        self.sent.clear()
+        self.heard.clear()
+
+    def answer(self, end_offset: int, sender: Node = OTHER, term: int = 1) -> None:
+        self.receive(
+            AppendAnswer(term=term, is_matching=True, end_offset=end_offset), sender=sender
+        )
+
+    def propose(self, acks: int = -1) -> list[PenstockError | None]:
+        told: list[PenstockError | None] = []
+        batch = memoryview(made(0, 2))
+        self.replica.propose(read_header(batch), batch, told.append, acks)
+        return told
+
+
+def made(base_offset: int, records: int, term: int = 1, value: bytes = b"v") -> bytearray:
+    batch = build_batch([(None, value)] * records)
+    stamp(memoryview(batch), base_offset, term)
+    return batch
+
+
+def vote(term: int) -> VoteRequest:
+    return VoteRequest(term=term, last_term=0, end_offset=0, is_trial=False)
+
+
+def test_a_vote_is_given_when_it_is_saved() -> None:
+    """R-REP-2: term and vote are durable before any answer."""
+    one = One()
+    one.clock.time_ms += 1_000
+    one.receive(vote(5))
+    assert one.said() == []
+    one.flusher.run_one()
+    assert one.said() == [VoteAnswer(term=5, is_trial=False, is_granted=True)]
+    again = One(one.disk.after_crash("lost"))
+    again.clock.time_ms += 1_000
+    again.receive(vote(5), sender=THIRD)
+    assert again.said() == [VoteAnswer(term=5, is_trial=False, is_granted=False)]
+
+
+def test_what_comes_during_a_save_waits_for_it_in_order() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.append(1, (1, 2), made(2, 1))
+    assert (one.said(), one.log.written_offset) == ([], 0)
+    one.flusher.run_one()
+    assert one.log.written_offset == 3
+    assert one.said() == [], "it is not durable yet"
+    one.flusher.run_all()
+    assert one.said()[-1] == AppendAnswer(term=1, is_matching=True, end_offset=3)
+    assert one.log.read_stored(0, 1 << 20, 3)[0].read() == bytes(made(0, 2) + made(2, 1))
+    assert one.heard == [("replicated", 0), ("replicated", 2)]
+
+
+def test_no_more_waits_than_there_is_room_for() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 1))
+    for offset in range(1, 60):
+        one.append(1, (1, offset), made(offset, 1))
+    one.flusher.run_all()
+    assert 10 < one.log.written_offset < 40
+
+
+def test_a_follower_writes_in_the_same_turn_once_the_term_is_known() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    one.append(1, (1, 2), made(2, 1), made(3, 1), commit=3)
+    assert one.log.written_offset == 4
+    assert one.replica.high_watermark == 3, "what a majority has is committed, durable here or not"
+    assert len(one.flusher.jobs) == 1, "a flush, and nothing to save"
+
+
+def test_another_leader_s_batches_replace_what_was_not_committed() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2), made(2, 2), commit=2)
+    one.flusher.run_all()
+    told: list[PenstockError | None] = []
+    one.replica.when_committed(4, told.append)
+    one.append(2, (1, 2), made(2, 1, term=2, value=b"other"))
+    assert ("truncated", 2) in one.heard
+    assert [type(error) for error in told] == [NotLeader]
+    one.flusher.run_all()
+    assert one.log.read_stored(2, 1 << 20, 3)[0].read() == bytes(made(2, 1, term=2, value=b"other"))
+    found = One(one.disk.after_crash("lost"))
+    assert found.log.next_offset == 3
+    assert [place.term for place in found.replica.consensus.raft.state.saved.terms] == [1, 2]
+
+
+def test_a_log_is_not_cut_while_it_is_flushed() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_one()
+    assert one.replica.flushing.is_running
+    one.append(2, (0, 0), made(0, 1, term=2))
+    one.flusher.jobs.reverse()
+    one.flusher.run_one()
+    assert one.log.written_offset == 2
+    one.flusher.run_all()
+    one.append(2, (0, 0), made(0, 1, term=2))
+    one.flusher.run_all()
+    assert one.log.written_offset == 1
+
+
+def test_damage_is_refused_and_what_comes_again_taken() -> None:
+    one = One()
+    damaged = made(0, 2)
+    damaged[-1] ^= 1
+    one.append(1, (0, 0), damaged)
+    one.flusher.run_all()
+    assert one.log.next_offset == 0
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    assert one.log.next_offset == 2
+
+
+def test_terms_that_a_leader_cannot_have_are_refused() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2, term=7))
+    one.flusher.run_all()
+    assert one.log.next_offset == 0
+
+
+def test_a_follower_far_behind_begins_anew() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    one.said()
+    membership = Membership(frozenset({ME, OTHER, THIRD}))
+    reset = ResetRequest(term=3, start_offset=50, start_term=2, membership=membership)
+    one.receive(reset)
+    assert one.log.next_offset == 2, "the state first"
+    one.flusher.run_all()
+    assert (one.log.first_offset, one.log.next_offset) == (50, 50)
+    assert one.replica.high_watermark == 50
+    assert one.said() == [AppendAnswer(term=3, is_matching=True, end_offset=50)]
+    one.append(3, (2, 50), made(50, 2, term=3), commit=52)
+    one.flusher.run_all()
+    assert one.replica.high_watermark == 52
+    found = One(one.disk.after_crash("lost"))
+    assert (found.log.first_offset, found.log.next_offset) == (50, 52)
+
+
+def test_a_reset_that_a_crash_cut_short_is_finished_at_the_start() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    membership = Membership(frozenset({ME, OTHER, THIRD}))
+    one.receive(ResetRequest(term=3, start_offset=50, start_term=2, membership=membership))
+    job, _ = one.flusher.jobs[0]
+    job.run()
+    found = One(one.disk.after_crash("kept"))
+    assert (found.log.first_offset, found.log.next_offset) == (50, 50)
+
+
+def test_acks_of_all_wait_for_a_majority_and_of_one_for_this_disk() -> None:
+    """R-REP-3."""
+    one = One()
+    one.lead()
+    all_told, one_told = one.propose(), one.propose(acks=1)
+    one.driver.end_turn()
+    assert (all_told, one_told) == ([], [])
+    one.flusher.run_all()
+    assert (all_told, one_told) == ([], [None])
+    one.answer(3)
+    assert (all_told, one_told) == ([None], [None])
+    assert one.replica.high_watermark == 3
+
+
+def test_a_topic_may_ask_for_more_than_a_majority() -> None:
+    """R-REP-3: min_insync_replicas."""
+    one = One()
+    one.lead()
+    one.replica.min_insync_replicas = 3
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.answer(3)
+    assert (one.replica.high_watermark, told) == (3, [])
+    one.answer(3, sender=THIRD)
+    assert told == [None]
+
+
+def test_whoever_waits_hears_that_another_leads() -> None:
+    one = One()
+    one.lead()
+    told, told_too = one.propose(), one.propose(acks=1)
+    one.driver.end_turn()
+    one.append(2, (1, 1), made(1, 1, term=2), commit=2)
+    one.flusher.run_all()
+    assert [type(error) for error in told + told_too] == [NotLeader, NotLeader]
+    assert ("leads", False) in one.heard
+    assert one.claims[-1] is None
+    try:
+        one.propose()
+    except NotLeader:
+        return
+    raise AssertionError("proposed to a follower")
+
+
+def test_what_is_proposed_while_a_membership_is_saved_is_kept() -> None:
+    one = One()
+    one.lead()
+    membership = Membership(frozenset({ME, OTHER, THIRD}), frozenset({Node(4, 1)}))
+    assert one.participant.change_membership(membership)
+    buffer = made(0, 2, value=b"kept")
+    view = memoryview(buffer)
+    one.replica.propose(read_header(view), view, None)
+    one.driver.end_turn()
+    buffer[:] = bytes(len(buffer))
+    assert one.log.written_offset == 1
+    one.flusher.run_all()
+    assert one.log.written_offset == 4
+    headers = list(one.log.headers(1))
+    assert [header.is_control for header in headers] == [True, False]
+    assert b"kept" in one.log.read_stored(2, 1 << 20, 4)[0].read()
+
+
+def test_a_membership_that_there_is_no_room_for_is_taken_back() -> None:
+    one = One()
+    one.lead()
+    before = one.replica.consensus.raft.state.membership
+    one.participant.change_membership(Membership(frozenset({ME, OTHER})))
+    used_bytes = sum(map(len, one.disk.files().values()))
+    one.disk.capacity_bytes = used_bytes + 400
+    job, finished = one.flusher.jobs.pop()
+    job.run()
+    one.disk.capacity_bytes = sum(map(len, one.disk.files().values()))
+    finished()
+    assert one.replica.consensus.raft.state.membership == before
+    one.disk.capacity_bytes = None
+    one.flusher.run_all()
+    one.clock.time_ms += 100
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.answer(3, sender=THIRD)
+    assert told == [None], "the third is a voter again"
+
+
+def test_a_full_disk_does_not_cost_a_vote_for_ever() -> None:
+    one = One()
+    one.clock.time_ms += 1_000
+    one.disk.capacity_bytes = sum(map(len, one.disk.files().values()))
+    one.receive(vote(5))
+    one.flusher.run_one()
+    assert one.said() == []
+    one.disk.capacity_bytes = None
+    one.clock.time_ms += 30
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    one.flusher.run_one()
+    assert one.said() == [VoteAnswer(term=5, is_trial=False, is_granted=True)]
+
+
+def test_a_follower_without_room_takes_it_when_there_is() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 1))
+    one.flusher.run_all()
+    one.said()
+    one.disk.capacity_bytes = sum(map(len, one.disk.files().values())) + 10
+    one.append(1, (1, 1), made(1, 1))
+    assert one.log.next_offset == 1
+    one.disk.capacity_bytes = None
+    one.flusher.run_all()
+    one.clock.time_ms += 30
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.append(1, (1, 1), made(1, 1))
+    one.flusher.run_all()
+    assert one.said()[-1] == AppendAnswer(term=1, is_matching=True, end_offset=2)
+
+
+def test_a_disk_that_fails_says_nothing_more_and_keeps_what_others_count_on() -> None:
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    assert one.said()[-1] == AppendAnswer(term=1, is_matching=True, end_offset=2)
+    one.disk.fail_next("flush", errno.EIO)
+    one.append(1, (1, 2), made(2, 2))
+    one.flusher.run_all()
+    assert one.replica.failure is not None
+    assert one.said() == []
+    one.clock.time_ms += 5_000
+    one.receive(vote(9))
+    one.append(1, (1, 4), made(4, 1))
+    assert (one.said(), one.flusher.jobs) == ([], [])
+    assert one.log.next_offset == 2, "reported as durable, though nobody said that it is committed"
+
+
+def test_a_leader_whose_disk_fails_gives_up_its_claim() -> None:
+    one = One()
+    one.lead()
+    told = one.propose()
+    one.disk.fail_next("flush", errno.EIO)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    assert [isinstance(error, StorageError) for error in told] == [True]
+    assert one.claims[-1] is None
+    assert not one.replica.is_leader
+
+
+def test_a_journal_that_cannot_be_written_is_a_failure() -> None:
+    one = One()
+    one.clock.time_ms += 1_000
+    one.disk.fail_next("flush", errno.EIO)
+    one.receive(vote(5))
+    one.flusher.run_one()
+    assert one.replica.failure is not None
+    assert one.said() == []
+    assert RAFT_JOURNAL not in one.disk.files()
+
+
+def test_a_lone_voter_that_may_have_lost_something_takes_another_term() -> None:
+    """A learner may have what was lost, and the same place in the same term would mean the same."""
+    one = One(voters=[ME])
+    assert one.replica.is_alone
+    one.participant.change_membership(Membership(frozenset({ME}), frozenset({OTHER})))
+    one.flusher.run_all()
+    # The term of the change itself is not led in again.
+    one = One(one.disk.after_crash("lost"), voters=[ME])
+    one.flusher.run_all()
+    kept = one.disk.after_crash("lost")
+    terms = []
+    for may_lack in (False, True):
+        again = One(kept.after_crash("lost"), voters=[ME], may_lack=may_lack)
+        again.flusher.run_all()
+        assert again.replica.is_leader
+        terms.append(again.replica.consensus.raft.state.term)
+    assert terms == [1, 2]
+
+
+def test_a_lone_voter_without_learners_stays_in_its_term() -> None:
+    one = One(voters=[ME], may_lack=True)
+    assert one.replica.is_alone
+    assert not one.flusher.jobs
+    assert one.replica.consensus.raft.state.term == 0

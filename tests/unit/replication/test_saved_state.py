@@ -1,0 +1,110 @@
+"""Raft's journal: what is read back is what was written, and damage is no answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.model.errors import CorruptLog, DiskFull
+from penstock.raft.membership import Membership, MembershipAt, Node
+from penstock.raft.state import SavedState
+from penstock.raft.terms import TermStart
+from penstock.replication.saved_state import RAFT_JOURNAL, SaveJob, decode, encode, read_saved
+from penstock.storage.journal import write_journal
+from penstock.testing.simulated_disk import SimulatedDisk
+
+ME, OTHER, THIRD = Node(1, 2**62), Node(2, 7), Node(3, 0)
+ALONE = Membership(frozenset({ME}))
+SAVED = SavedState(
+    term=7,
+    vote=OTHER,
+    terms=(TermStart(0, 0), TermStart(3, 40), TermStart(7, 90)),
+    memberships=(
+        MembershipAt(-1, -1, ALONE),
+        MembershipAt(40, 3, Membership(frozenset({ME, OTHER}), frozenset({THIRD}))),
+    ),
+    reset_offset=20,
+)
+
+
+def test_what_was_saved_is_found_after_a_crash() -> None:
+    """R-REP-2: term and vote are durable before any answer."""
+    disk = SimulatedDisk()
+    job = SaveJob(disk.root, SAVED)
+    errors = [job.error]
+    job.run()
+    errors.append(job.error)
+    assert [error is None for error in errors] == [False, True], "it counts when it has run"
+    assert read_saved(disk.after_crash("lost").root, ME, ALONE) == SAVED
+
+
+def test_without_a_journal_a_lone_voter_has_voted_for_itself() -> None:
+    saved = read_saved(SimulatedDisk().root, ME, ALONE)
+    assert (saved.term, saved.vote, saved.terms) == (0, ME, (TermStart(0, 0),))
+    assert saved.memberships == (MembershipAt(-1, -1, ALONE),)
+
+
+@pytest.mark.parametrize("voters", [{ME, OTHER}, {OTHER}])
+def test_without_a_journal_others_know_nothing(voters: set[Node]) -> None:
+    saved = read_saved(SimulatedDisk().root, ME, Membership(frozenset(voters)))
+    assert (saved.term, saved.vote, saved.terms) == (0, None, ())
+    assert saved.memberships == (MembershipAt(-1, 0, Membership(frozenset(voters))),)
+
+
+def test_a_full_disk_keeps_the_old_state() -> None:
+    disk = SimulatedDisk()
+    SaveJob(disk.root, SAVED).run()
+    disk.capacity_bytes = sum(map(len, disk.files().values())) + 10
+    job = SaveJob(disk.root, SavedState(term=9, vote=None, terms=(), memberships=SAVED.memberships))
+    job.run()
+    assert isinstance(job.error, DiskFull)
+    assert read_saved(disk.root, ME, ALONE) == SAVED
+
+
+def changed(**changes: object) -> bytes:
+    return json.dumps({**json.loads(encode(SAVED)), **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        changed(version=2),
+        changed(term=-1),
+        changed(term=2**63),
+        changed(term=6),
+        changed(term=True),
+        changed(vote=[1]),
+        changed(vote=["a", 1]),
+        changed(terms=[[0, 0], [3, 0]]),
+        changed(terms=[[3, 0], [3, 5]]),
+        changed(terms=[[0, 0, 0]]),
+        changed(terms=3),
+        changed(memberships=[]),
+        changed(memberships=[[-2, 0, [[1, 1]], []]]),
+        changed(memberships=[[0, 0, [], []]]),
+        changed(memberships=[[0, 0, [[1, 1]], [[1, 1]]]]),
+        changed(memberships=[[5, 0, [[1, 1]], []], [5, 0, [[1, 1]], []]]),
+        changed(reset_offset=None),
+    ],
+)
+def test_a_journal_that_makes_no_sense_is_refused(payload: bytes) -> None:
+    disk = SimulatedDisk()
+    write_journal(disk.root, RAFT_JOURNAL, payload)
+    with pytest.raises(CorruptLog, match="cannot be understood"):
+        read_saved(disk.root, ME, ALONE)
+
+
+def test_a_damaged_journal_is_refused() -> None:
+    disk = SimulatedDisk()
+    SaveJob(disk.root, SAVED).run()
+    disk.flip_bit(RAFT_JOURNAL, 30, 3)
+    with pytest.raises(CorruptLog, match="damaged"):
+        read_saved(disk.root, ME, ALONE)
+
+
+def test_round_trip() -> None:
+    assert decode(encode(SAVED)) == SAVED
