@@ -12,6 +12,7 @@ import secrets
 from types import TracebackType
 from typing import Self
 
+from penstock.broker.assignment import Assignment
 from penstock.broker.compaction import Compactor
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
@@ -23,6 +24,7 @@ from penstock.broker.group_log import GroupLog
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.kafka.dispatch import KafkaDispatcher
 from penstock.broker.kafka.session import KafkaSession
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.protocol_switch import ProtocolSwitch
@@ -100,10 +102,13 @@ class Broker:
         starting.callback(flusher.stop)
         driver = Driver()
 
-        registry = EmbeddedRegistry(data, BrokerId(config.broker_id), meta.cluster_id)
+        me = BrokerId(config.broker_id)
+        registry = EmbeddedRegistry(data, me, meta.cluster_id, directory=meta.directory_id)
         around = self._surroundings(meta, driver, flusher)
         partitions = Partitions(data, around)
-        topics = Topics(config, registry, partitions)
+        assignment = Assignment(config, me, registry, partitions)
+        leaders = Leaders(me, registry, partitions, clock)
+        topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
         staging = Staging(
@@ -127,6 +132,7 @@ class Broker:
             clock=clock,
             registry=registry,
             partitions=partitions,
+            leaders=leaders,
             topics=topics,
             groups=groups,
             producer_ids=ProducerIds(registry),
@@ -135,23 +141,33 @@ class Broker:
         )
         self._start_keeping(starting, partitions, flusher)
 
+        server = await self._start_serving(starting, context, driver)
+        self.addresses = [str(address) for address in server.addresses]
+        address = config.advertise or self.addresses[0]
+        await registry.register_broker(
+            BrokerImage(id=me, address=address, host=config.host, directory=meta.directory_id)
+        )
+
+    async def _start_serving(
+        self, starting: contextlib.AsyncExitStack, context: Context, driver: Driver
+    ) -> Server:
+        """Let clients come."""
         dispatcher = Dispatcher(context)
-        starting.push_async_callback(dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000)
+        starting.push_async_callback(
+            dispatcher.tasks.finish, self.config.shutdown_timeout_ms / 1000
+        )
         kafka_dispatcher = KafkaDispatcher(context)
         starting.push_async_callback(
-            kafka_dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000
+            kafka_dispatcher.tasks.finish, self.config.shutdown_timeout_ms / 1000
         )
         server = self._make_server(dispatcher, kafka_dispatcher, driver)
         await server.start()
-        starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)
+        starting.push_async_callback(server.drain, self.config.shutdown_timeout_ms / 1000)
         # Before the server drains: a long poll would keep it until its time is up.
-        starting.callback(partitions.begin_closing)
-        starting.callback(groups.begin_closing)
-        starting.callback(staging.begin_closing)
-
-        self.addresses = [str(address) for address in server.addresses]
-        address = config.advertise or self.addresses[0]
-        await registry.register_broker(BrokerImage(id=BrokerId(config.broker_id), address=address))
+        starting.callback(context.partitions.begin_closing)
+        starting.callback(context.groups.begin_closing)
+        starting.callback(context.staging.begin_closing)
+        return server
 
     def _surroundings(self, meta: Meta, driver: Driver, flusher: Flusher) -> Surroundings:
         return Surroundings(

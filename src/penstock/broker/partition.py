@@ -69,6 +69,8 @@ class Partition:
         self.config = config
         # What this turn recorded of producers, to be taken back if the write fails.
         self._recorded: list[tuple[int, ProducerEntry | None]] = []
+        # Told of each change of who leads, in a turn of its own.
+        self.when_led: Callable[[bool], None] = _nobody
         # Called, and forgotten, when there is more to read.
         self._waiting: dict[object, Callable[[], None]] = {}
         replica.listener = self
@@ -173,6 +175,7 @@ class Partition:
         self.producers = self._recover_producers()
 
     def on_leadership(self, is_leader: bool) -> None:
+        self.when_led(is_leader)
         if not is_leader:
             self.wake_all()
 
@@ -185,3 +188,8 @@ class Partition:
     def _record(self, header: BatchHeader, base_offset: int) -> None:
         previous = self.producers.record(header, base_offset, self._clock.now_ms())
         self._recorded.append((header.producer_id, previous))
+
+
+def _nobody(is_leader: bool) -> None:
+    """Nobody is to be told."""
+    del is_leader

@@ -24,6 +24,8 @@ OFFSET_METADATA_BYTES_MAX: Final = 4 * KIB
 PARTITIONS_PER_TOPIC_MAX_DEFAULT: Final = 10
 # Every broker keeps all topics in memory, and the registry writes all of them at each change.
 TOPICS_MAX: Final = 10_000
+# Copies of a partition, where nobody says how many and there are enough brokers.
+REPLICATION_FACTOR: Final = 3
 # Names, or offsets, in one call: so that no call holds up the others for long.
 NAMES_PER_CALL_MAX: Final = 10_000
 # Offsets of all groups together: they are in memory, about 500 bytes each.
