@@ -11,6 +11,7 @@ import logging
 from typing import Final
 
 from penstock.broker.partitions import Partitions
+from penstock.model.ids import TopicPartition
 from penstock.net.clock import Clock
 from penstock.raft.membership import Node
 from penstock.replication.driver import Driver
@@ -26,25 +27,25 @@ _LOOK_S: Final = 0.02
 async def hand_over(partitions: Partitions, peering: Peering, driver: Driver, clock: Clock) -> None:
     """Let others lead what they have, and wait until they do."""
     give_up_at = clock.monotonic() + _PATIENCE_S
-    asked: set[str] = set()
+    asked: set[tuple[TopicPartition, Node]] = set()
     while clock.monotonic() < give_up_at:
-        left = 0
+        is_over = True
         for partition in partitions.all():
             participant = peering.replicas.find(partition.replica.partition)
             if participant is None or not partition.replica.is_leader:
                 continue
-            heir = _heir(participant, peering.me)
-            if heir is not None:
-                left += 1
-                if str(partition.name) not in asked and participant.transfer(heir):
-                    asked.add(str(partition.name))
+            for heir in _heirs(participant, peering):
+                is_over = False
+                if (partition.name, heir) not in asked and participant.transfer(heir):
+                    asked.add((partition.name, heir))
         driver.end_turn()
-        if not left:
+        if is_over:
             return
         await asyncio.sleep(_LOOK_S)
     logger.warning("Some partitions were not taken over by others in %g s", _PATIENCE_S)
 
 
-def _heir(participant: Participant, me: Node) -> Node | None:
-    """Somebody else who votes, and has everything."""
-    return min(participant.in_sync - {me}, default=None)
+def _heirs(participant: Participant, peering: Peering) -> list[Node]:
+    """Others who vote, have everything, and can be reached."""
+    others = participant.in_sync - {peering.me}
+    return [node for node in sorted(others) if peering.links.channel(node.broker) is not None]

@@ -90,7 +90,7 @@ class Partition:
         While the replica has enough of them it need not be called."""
         if acks == ACKS_ALL and self.replica.is_leader and self.replica.lacks_replicas:
             raise NotEnoughReplicas(
-                f"{self.name} has {self.replica.in_sync_count} replicas in sync and its "
+                f"{self.name} has {self.replica.in_sync_count} of its replicas in sync and its "
                 f"min_insync_replicas is {self._config.min_insync_replicas}: bring brokers back, "
                 "lower it, or produce with acks=1."
             )
