@@ -163,6 +163,10 @@ BROKER_ID_MAX: Final = 2**31 - 1
 # Host names have 253 characters; an address has a port as well.
 HOST_LENGTH_MAX: Final = 253
 ADDRESS_LENGTH_MAX: Final = 512
+# Every change waits for most of them: more make the registry slower, and hardly safer.
+META_SERVERS_MAX: Final = 9
+# Copies of one partition: each costs the leader all that it receives, once more.
+REPLICATION_FACTOR_MAX: Final = 100
 # Somebody else's change of the same topic gets in between: more often than this it is no chance.
 REGISTRY_CONFLICTS_MAX: Final = 20
 # What ZooKeeper holds in one znode, and takes in one transaction (jute.maxbuffer), less room for
