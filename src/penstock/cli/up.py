@@ -40,60 +40,70 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+_Data = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="The folder that holds everything (penstock-data)."),
+]
+_Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="HOST:PORT, [V6]:PORT or unix:PATH; may be repeated (127.0.0.1:9092).",
+    ),
+]
+_Brokers = Annotated[
+    int, typer.Option(metavar="N", help="So many brokers on this machine, as one cluster.")
+]
+_Registry = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="What keeps the cluster's facts: meta://ID@HOST:PORT,... or "
+        "zookeeper://HOST:PORT/PATH.",
+    ),
+]
+_WithZooKeeper = Annotated[
+    bool, typer.Option("--with-zookeeper", help="Start a ZooKeeper too, as the registry.")
+]
+_NoRestart = Annotated[
+    bool, typer.Option("--no-restart", help="Let a broker of --brokers that died be dead.")
+]
+_BrokerId = Annotated[
+    int | None, typer.Option(metavar="ID", help="The broker's number; of several, the first's.")
+]
+_Host = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What fails with it: its machine, or its rack.")
+]
+_Config = Annotated[
+    Path | None, typer.Option(metavar="FILE", envvar="PENSTOCK_CONFIG", help="Settings, as TOML.")
+]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; may be repeated."),
+]
+_LogLevel = Annotated[
+    LogLevel,
+    typer.Option(
+        metavar="LEVEL",
+        envvar="PENSTOCK_LOG_LEVEL",
+        help="What to tell on stderr: debug, info, warning or error.",
+    ),
+]
+
+
 def up(
     *,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="The folder that holds everything (penstock-data)."),
-    ] = None,
-    listen: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="HOST:PORT, [V6]:PORT or unix:PATH; may be repeated (127.0.0.1:9092).",
-        ),
-    ] = None,
-    brokers: Annotated[
-        int,
-        typer.Option(metavar="N", help="So many brokers on this machine, as one cluster."),
-    ] = 1,
-    registry: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="What keeps the cluster's facts: meta://ID@HOST:PORT,... or "
-            "zookeeper://HOST:PORT/PATH.",
-        ),
-    ] = None,
-    with_zookeeper: Annotated[
-        bool, typer.Option("--with-zookeeper", help="Start a ZooKeeper too, as the registry.")
-    ] = False,
-    no_restart: Annotated[
-        bool, typer.Option("--no-restart", help="Let a broker of --brokers that died be dead.")
-    ] = False,
-    broker_id: Annotated[
-        int | None, typer.Option(metavar="ID", help="The broker's number; of several, the first's.")
-    ] = None,
-    host: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What fails with it: its machine, or its rack."),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="PENSTOCK_CONFIG", help="Settings, as TOML."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; may be repeated."),
-    ] = None,
-    log_level: Annotated[
-        LogLevel,
-        typer.Option(
-            metavar="LEVEL",
-            envvar="PENSTOCK_LOG_LEVEL",
-            help="What to tell on stderr: debug, info, warning or error.",
-        ),
-    ] = LogLevel.INFO,
+    data: _Data = None,
+    listen: _Listen = None,
+    brokers: _Brokers = 1,
+    registry: _Registry = None,
+    with_zookeeper: _WithZooKeeper = False,
+    no_restart: _NoRestart = False,
+    broker_id: _BrokerId = None,
+    host: _Host = None,
+    config: _Config = None,
+    set_: _Set = None,
+    log_level: _LogLevel = LogLevel.INFO,
 ) -> None:
     """Run a broker, or a cluster on this machine.
 
@@ -124,13 +134,16 @@ def up(
         flags=flags, environment=os.environ, file_text=text, file_name=str(config)
     )
     if brokers != 1 or with_zookeeper:
-        _run_cluster(
-            broker_config,
-            brokers,
+        from penstock.cli.local_cluster.command import LocalCluster, run_cluster
+
+        cluster = LocalCluster(
+            config=broker_config,
+            brokers=brokers,
             with_zookeeper=with_zookeeper,
-            no_restart=no_restart,
+            is_restarting=not no_restart,
             log_level=log_level,
         )
+        run_cluster(cluster)
         return
     check_single(broker_config)
     logging.basicConfig(
@@ -141,27 +154,6 @@ def up(
     _allow_many_files()
     _collect_less_often()
     run(_serve(broker_config))
-
-
-def _run_cluster(
-    config: BrokerConfig,
-    brokers: int,
-    *,
-    with_zookeeper: bool,
-    no_restart: bool,
-    log_level: LogLevel,
-) -> None:
-    from penstock.cli.local_cluster.command import LocalCluster, run_cluster
-
-    run_cluster(
-        LocalCluster(
-            config=config,
-            brokers=brokers,
-            with_zookeeper=with_zookeeper,
-            is_restarting=not no_restart,
-            log_level=log_level,
-        )
-    )
 
 
 def _read(config: Path) -> str:

@@ -83,7 +83,8 @@ class Child:
             if self._stopping.is_set():
                 return
             if not self.ready.is_set():
-                raise UnavailableError(f"{name} did not start: {self._last_words or how(code)}")
+                words = self._last_words or f"it {how(code)}."
+                raise UnavailableError(f"{name} did not start: {words}")
             end = f"{name} {how(code)} {self._quoted()}".rstrip()
             if self._restarts is None:
                 self._tell(f"{end} and is not started again.")

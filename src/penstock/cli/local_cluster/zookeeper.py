@@ -52,7 +52,7 @@ def zookeeper_command(folder: Path, port: int, *, extra: str = "") -> list[str]:
     from penstock.spark.java import find_java
 
     jars = _jars()
-    java = os.path.join(find_java().home, "bin", "java")
+    java = os.path.join(find_java("ZooKeeper").home, "bin", "java")
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         (folder / "zoo.cfg").write_text(
