@@ -129,6 +129,21 @@ def test_a_broker_that_dies_is_started_again(tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_broker_logs_is_shown_with_its_name(tmp_path: Path) -> None:
+    flags = ("--brokers", "2", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    with up(*flags) as (process, line):
+        host, port = address_of(line).split(",")[1].split(":")
+        with socket.create_connection((host, int(port)), SECONDS_MAX) as stranger:
+            stranger.sendall(b"PS and something that is no frame")
+            assert stranger.recv(1000)
+        process.terminate()
+        _, told = process.communicate(timeout=SECONDS_MAX)
+    shown = [line for line in told.splitlines() if "is disconnected" in line]
+    assert len(shown) == 1
+    assert shown[0].startswith("broker 2 | ")
+    assert " WARNING " in shown[0]
+
+
 def test_without_restart_the_dead_stay_dead(tmp_path: Path) -> None:
     flags = ("--brokers", "2", "--no-restart", "--data", str(tmp_path / "data"), *FREE)
     with up(*flags) as (process, _):

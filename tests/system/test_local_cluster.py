@@ -127,6 +127,13 @@ async def test_one_that_never_was_ready_is_not_tried_again(program: str, words: 
     assert not any(line.startswith("error:") for line in house.written), "it is told once"
 
 
+async def test_what_the_system_refuses_to_start_did_not_start() -> None:
+    house = Household()
+    child = house.child(SERVES, environment={"LONG": "x" * 200_000})
+    with pytest.raises(UnavailableError, match="The system cannot start it: Argument list too"):
+        await asyncio.wait_for(child.run(), SECONDS_MAX)
+
+
 async def test_one_that_does_not_end_is_killed() -> None:
     house = Household()
     program = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SERVES}"

@@ -119,17 +119,21 @@ class Child:
     async def _live(self) -> int:
         """One process from its start to its end; how it ended."""
         self._last_words = ""
-        program = self._program
-        process = self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", _LEASH, str(os.getpid())),
-            *program.command,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=program.environment,
-            # A group of its own: Ctrl-C goes to us alone, and we end the children in order.
-            start_new_session=True,
-        )
+        try:
+            process = self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", _LEASH, str(os.getpid())),
+                *self._program.command,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=self._program.environment,
+                # A group of its own: Ctrl-C goes to us alone, and we end the children in order.
+                start_new_session=True,
+            )
+        except OSError as error:
+            # Too little memory, too many processes: the others go on, and this one may later.
+            self._last_words = f"The system cannot start it: {error.strerror}."
+            return 1
         assert process.stdout is not None
         assert process.stderr is not None
         if self._stopping.is_set():
