@@ -85,10 +85,15 @@ class Partition:
         self._admission = Admission(self.name.topic, config, self._clock)
         self.replica.min_insync_replicas = config.min_insync_replicas
 
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer are in sync than the topic asks for."""
+        return self.replica.in_sync_count < self.replica.min_insync_replicas
+
     def check_acks(self, acks: int) -> None:
         """Raise NotEnoughReplicas if a producer waits for more of them than there are (R-REP-3).
-        While the replica has enough of them it need not be called."""
-        if acks == ACKS_ALL and self.replica.is_leader and self.replica.lacks_replicas:
+        While `lacks_replicas` is false it need not be called."""
+        if acks == ACKS_ALL and self.replica.is_leader and self.lacks_replicas:
             raise NotEnoughReplicas(
                 f"{self.name} has {self.replica.in_sync_count} of its replicas in sync and its "
                 f"min_insync_replicas is {self._config.min_insync_replicas}: bring brokers back, "

@@ -182,7 +182,7 @@ class Staging:
         if is_internal(batch.topic):
             raise InvalidTopic(f"{batch.topic!r} holds the broker's own state: only it writes it.")
         partition = self._partitions.find(batch.topic, batch.partition)
-        if partition.replica.lacks_replicas:
+        if partition.lacks_replicas:
             partition.check_acks(ACKS_ALL)
         admitted, header = partition.admit(payload)
         if header.length > _BATCH_BYTES_MAX:

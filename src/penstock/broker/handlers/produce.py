@@ -59,7 +59,7 @@ def produce(
         partition, acks = remembered
     else:
         partition, acks = _find_target(context, session, envelope)
-    if partition.replica.lacks_replicas:
+    if partition.lacks_replicas:
         partition.check_acks(acks)
     partition.append(payload, _ProduceAnswer(session, message_id, acks), acks)
 

@@ -55,7 +55,7 @@ def _append(
     answer.outstanding += 1
     try:
         partition = _find(context, request, topic, data.index)
-        if partition.replica.lacks_replicas:
+        if partition.lacks_replicas:
             partition.check_acks(answer.acks)
         batch = data.records
         if not isinstance(batch, memoryview):
