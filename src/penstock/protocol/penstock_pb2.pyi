@@ -732,14 +732,16 @@ class MetaLeaderRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class MetaLeaderResponse(_message.Message):
-    __slots__ = ("leader", "address", "term")
+    __slots__ = ("leader", "address", "term", "is_empty")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
+    IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
     leader: int
     address: str
     term: int
-    def __init__(self, leader: _Optional[int] = ..., address: _Optional[str] = ..., term: _Optional[int] = ...) -> None: ...
+    is_empty: bool
+    def __init__(self, leader: _Optional[int] = ..., address: _Optional[str] = ..., term: _Optional[int] = ..., is_empty: _Optional[bool] = ...) -> None: ...
 
 class MetaSnapshotRequest(_message.Message):
     __slots__ = ("first_offset",)

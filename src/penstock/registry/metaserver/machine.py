@@ -12,6 +12,7 @@ part of the log goes before a snapshot that tells of it is durable.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -94,6 +95,8 @@ class MetaMachine:
         self._snapshot_changes = snapshot_changes
         self._snapshot_offset = 0
         self._saving: SnapshotJob | None = None
+        # Who waits until nothing is being saved.
+        self._on_saved: asyncio.Future[None] | None = None
         self._entries_since = 0
         self._bytes_since = 0
         self._is_applying = False
@@ -109,10 +112,6 @@ class MetaMachine:
     def has_hole(self) -> bool:
         """Whether the log begins after what is applied."""
         return self.applied_offset < self.replica.log.first_offset
-
-    @property
-    def is_saving(self) -> bool:
-        return self._saving is not None
 
     def check_serves(self) -> None:
         """Raise unless this server leads and its state has no hole."""
@@ -136,6 +135,16 @@ class MetaMachine:
 
         offset = self.replica.propose(read_header(batch), batch, finished)
         self._waiting[offset] = done
+
+    async def when_idle(self) -> None:
+        """No job runs any more, so that the log may be closed."""
+        loop = asyncio.get_running_loop()
+        if self._saving is not None:
+            self._on_saved = loop.create_future()
+            await self._on_saved
+        idle = loop.create_future()
+        self.replica.when_idle(lambda: None if idle.done() else idle.set_result(None))
+        await idle
 
     def snapshot(self) -> Snapshot:
         return self.state.snapshot(self.applied_offset)
@@ -213,6 +222,8 @@ class MetaMachine:
     def _saved(self) -> None:
         job, self._saving = self._saving, None
         assert job is not None
+        if self._on_saved is not None and not self._on_saved.done():
+            self._on_saved.set_result(None)
         if job.error is not None:
             # The log goes on until the next one: a start reads more of it, nothing worse.
             logger.warning("A snapshot could not be written: %s", job.error)

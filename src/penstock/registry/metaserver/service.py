@@ -125,6 +125,15 @@ class MetaService:
     def participant(self) -> Participant:
         return self._participant
 
+    @property
+    def has_all(self) -> bool:
+        """Whether this server has everything that was committed before somebody was elected who
+        leads at this moment, as far as is known: what is committed goes into that term."""
+        raft = self.machine.replica.consensus.raft
+        state = raft.state
+        is_led = raft.leader is not None and raft.leader != state.me
+        return is_led and state.terms.term_before(state.commit_offset) == state.term
+
     def serve(
         self, caller: Caller, call: int, message_id: int, envelope: memoryview, payload: memoryview
     ) -> None:
@@ -232,7 +241,9 @@ class MetaService:
 
     def _leader(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
         parse(pb.MetaLeaderRequest, envelope)
-        leader, response = self._participant.leader, pb.MetaLeaderResponse(leader=-1)
+        leader = self._participant.leader
+        is_empty = not self.machine.replica.log.next_offset
+        response = pb.MetaLeaderResponse(leader=-1, is_empty=is_empty)
         if leader is not None and leader.broker in self._addresses:
             response.leader = leader.broker
             response.address = self._addresses[leader.broker]
