@@ -38,10 +38,12 @@ from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
 from penstock.raft.membership import Node
+from penstock.registry.api import Registry
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.registry.image import BrokerImage
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher, ThreadFlusher
+from penstock.replication.peering import Peering
 from penstock.replication.transport import TIMING, NoPeers, Surroundings
 from penstock.storage.files import Directory
 
@@ -102,6 +104,7 @@ class Broker:
 
         registry = EmbeddedRegistry(data, BrokerId(config.broker_id), meta.cluster_id)
         around = self._surroundings(meta, driver, flusher)
+        peers = self._peering(starting, around, registry)
         partitions = Partitions(data, around)
         topics = Topics(config, registry, partitions)
         partitions.begin()
@@ -132,6 +135,7 @@ class Broker:
             producer_ids=ProducerIds(registry),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
+            peers=peers,
         )
         self._start_keeping(starting, partitions, flusher)
 
@@ -163,6 +167,19 @@ class Broker:
             timing=TIMING,
             draw_delay_ms=lambda: secrets.randbelow(TIMING.election_ms),
         )
+
+    def _peering(
+        self, starting: contextlib.AsyncExitStack, around: Surroundings, registry: Registry
+    ) -> Peering:
+        peers = Peering(
+            around.me,
+            lambda: registry.image.cluster_id,
+            around.driver,
+            self._clock,
+            incarnation=secrets.randbits(62),
+        )
+        starting.push_async_callback(peers.stop)
+        return peers
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher

@@ -14,6 +14,7 @@ from penstock.broker.staging import Staging
 from penstock.broker.topics import Topics
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
+from penstock.replication.peering import Peering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +31,4 @@ class Context:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     staging: Staging
+    peers: Peering

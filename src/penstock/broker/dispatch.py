@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from penstock.broker.context import Context
 from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.handlers import fetch, groups, hello, produce, removals, staging, topics
+from penstock.broker.handlers import fetch, groups, hello, produce, raft, removals, staging, topics
 from penstock.broker.session import Session
 from penstock.model.errors import InternalError, PenstockError, UnknownCall
 from penstock.protocol import calls
@@ -33,6 +33,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FETCH.number: fetch.fetch,
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
+    calls.RAFT.number: raft.raft,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,

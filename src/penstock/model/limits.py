@@ -150,6 +150,14 @@ APPEND_BYTES_MAX: Final = 1 * MIB
 APPEND_REQUESTS_PER_TURN_MAX: Final = 2
 # The batches of all partitions in one frame to a peer: several turns' worth, and well within one.
 PARCEL_BYTES_MAX: Final = 16 * MIB
+# A follower that has not had everything for so long is not in sync: long enough for a pause of its
+# disk, short of the 30 s that Kafka gives it (replica.lag.time.max.ms).
+IN_SYNC_LAG_MS_MAX: Final = 10_000
+# Messages of partitions in one frame to a peer: some 60 bytes of its envelope each.
+PARCEL_LETTERS_MAX: Final = 20_000
+# What waits to be sent to one peer before messages are dropped, which Raft repeats; at twice as
+# much the peer does not keep up even with heartbeats, and is disconnected.
+PEER_QUEUE_BYTES_MAX: Final = 32 * MIB
 # Messages to one replica that wait while it saves its state, with their batches; further ones are
 # dropped, and sent again. No more than its leader has on the way to it, and what the others say.
 MESSAGES_WAITING_MAX: Final = 32

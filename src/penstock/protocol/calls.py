@@ -14,7 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from penstock.model.errors import MalformedFrame, PenstockError, from_code
+from penstock.model.error_codes import from_code
+from penstock.model.errors import MalformedFrame, PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE
 

@@ -85,16 +85,18 @@ class HelloRequest(_message.Message):
     def __init__(self, client_name: _Optional[str] = ..., software: _Optional[str] = ...) -> None: ...
 
 class HelloResponse(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "software", "frame_bytes_max")
+    __slots__ = ("cluster_id", "broker_id", "software", "frame_bytes_max", "directory")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     software: str
     frame_bytes_max: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., software: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ...) -> None: ...
+    directory: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., software: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
 
 class PingRequest(_message.Message):
     __slots__ = ()
@@ -535,7 +537,7 @@ class ListDeletedTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[ListDeletedTopicsResponse.Topic, _Mapping]]] = ...) -> None: ...
 
 class RaftRequest(_message.Message):
-    __slots__ = ("sender", "receiver", "messages", "heartbeat")
+    __slots__ = ("sender", "receiver", "messages", "heartbeat", "cluster_id")
     class Node(_message.Message):
         __slots__ = ("broker", "directory")
         BROKER_FIELD_NUMBER: _ClassVar[int]
@@ -624,16 +626,24 @@ class RaftRequest(_message.Message):
         campaign: RaftRequest.Campaign
         def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., vote: _Optional[_Union[RaftRequest.Vote, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftRequest.VoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftRequest.Append, _Mapping]] = ..., append_answer: _Optional[_Union[RaftRequest.AppendAnswer, _Mapping]] = ..., reset: _Optional[_Union[RaftRequest.Reset, _Mapping]] = ..., campaign: _Optional[_Union[RaftRequest.Campaign, _Mapping]] = ...) -> None: ...
     class Claim(_message.Message):
-        __slots__ = ("partition", "term", "commit_offset", "start_offset")
+        __slots__ = ("partition", "term", "commit_offset", "start_offset", "voters", "learners", "is_settled", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         TERM_FIELD_NUMBER: _ClassVar[int]
         COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
         START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        VOTERS_FIELD_NUMBER: _ClassVar[int]
+        LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        IS_SETTLED_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
         partition: RaftRequest.PartitionId
         term: int
         commit_offset: int
         start_offset: int
-        def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., commit_offset: _Optional[int] = ..., start_offset: _Optional[int] = ...) -> None: ...
+        voters: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
+        learners: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
+        is_settled: bool
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., commit_offset: _Optional[int] = ..., start_offset: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., is_settled: _Optional[bool] = ..., in_sync: _Optional[_Iterable[int]] = ...) -> None: ...
     class Heartbeat(_message.Message):
         __slots__ = ("incarnation", "version", "is_whole", "needs_whole", "claims", "released")
         INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -653,11 +663,13 @@ class RaftRequest(_message.Message):
     RECEIVER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     sender: RaftRequest.Node
     receiver: RaftRequest.Node
     messages: _containers.RepeatedCompositeFieldContainer[RaftRequest.Message]
     heartbeat: RaftRequest.Heartbeat
-    def __init__(self, sender: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., receiver: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftRequest.Message, _Mapping]]] = ..., heartbeat: _Optional[_Union[RaftRequest.Heartbeat, _Mapping]] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, sender: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., receiver: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftRequest.Message, _Mapping]]] = ..., heartbeat: _Optional[_Union[RaftRequest.Heartbeat, _Mapping]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RaftResponse(_message.Message):
     __slots__ = ()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import (
+    NotEnoughReplicasAfterAppend,
     NotLeader,
     OffsetOutOfRange,
     PenstockError,
@@ -26,12 +27,13 @@ from penstock.model.errors import (
 from penstock.model.ids import PartitionId
 from penstock.model.removal import Removal
 from penstock.model.topic_config import Durability
-from penstock.raft.membership import Membership
+from penstock.raft.membership import Membership, Node
 from penstock.records.header import BatchHeader
 from penstock.replication.consensus import Consensus
 from penstock.replication.deletions import Deletions
 from penstock.replication.flushing import Flushing
 from penstock.replication.idleness import Idleness
+from penstock.replication.in_sync import NOBODY
 from penstock.replication.transport import Surroundings
 from penstock.replication.waiting import ACKS_ALL, Done, Waiting
 from penstock.storage.files import Directory
@@ -83,9 +85,11 @@ class Replica:
         around: Surroundings,
         min_insync_replicas: int = 1,
         may_lack: bool = False,
+        campaigns_at_once: bool = False,
     ) -> None:
         """initial: who had a copy when the partition was made. may_lack: the log may lack some of
-        what this copy called durable: it was not flushed, and a crash came. StorageError."""
+        what this copy called durable: it was not flushed, and a crash came. campaigns_at_once: if
+        the partition is new, this copy is to lead it. StorageError."""
         self.name = name
         self.partition = partition
         self.log = log
@@ -94,6 +98,9 @@ class Replica:
         self.failure: StorageError | None = None
         self.listener: Listener | None = None
         self.is_leader = False
+        # Of the voters, those who have everything or had it lately; nobody where another leads.
+        self.in_sync: frozenset[Node] = NOBODY
+        self.in_sync_count = 0
         # Whether there is nobody else: then Raft is told of nothing until somebody comes.
         self.is_alone = False
         self.idleness = Idleness(self._is_idle)
@@ -106,7 +113,14 @@ class Replica:
             on_over=self.idleness.tell,
         )
         self.consensus = Consensus(
-            self, partition, log, directory, initial, around, may_lack=may_lack
+            self,
+            partition,
+            log,
+            directory,
+            initial,
+            around,
+            may_lack=may_lack,
+            campaigns_at_once=campaigns_at_once,
         )
         # All that was found is durable; what of it is committed is Raft's to say.
         self.durable_offset = log.next_offset
@@ -295,6 +309,13 @@ class Replica:
         self._advance(min(state.commit_offset, self.log.written_offset))
         self._waiting.durable(self.durable_offset)
         self._waiting.committed(self._acknowledged_offset())
+        nodes = self.consensus.in_sync.nodes
+        if nodes is not self.in_sync:
+            self.in_sync, self.in_sync_count = nodes, len(nodes)
+        if self._by_commit and self.in_sync_count < self.min_insync_replicas:
+            # It is committed, and stays. But those who are to have it may be gone for good.
+            error = _too_few(self.name, self.in_sync_count, self.min_insync_replicas)
+            self._waiting.committed(self.high_watermark, error)
         if is_leader and not self.is_leader:
             self.is_leader = True
             if self.listener is not None:
@@ -373,3 +394,10 @@ def _refusal(name: str, failure: StorageError | None) -> PenstockError:
     if failure is not None:
         return StorageFailed(failure.message)
     return NotLeader(f"{name} is not led here now: ask again who leads it.")
+
+
+def _too_few(name: str, in_sync: int, minimum: int) -> PenstockError:
+    return NotEnoughReplicasAfterAppend(
+        f"{name} has it, but {in_sync} of its replicas are in sync and min_insync_replicas is "
+        f"{minimum}: try again later."
+    )

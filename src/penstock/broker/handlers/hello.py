@@ -30,5 +30,6 @@ def hello(
         broker_id=context.config.broker_id,
         software=f"penstock/{__version__}",
         frame_bytes_max=context.config.frame_bytes_max,
+        directory=context.peers.me.directory,
     )
     session.channel.answer(message_id, pb.CALL_HELLO, response.SerializeToString())

@@ -28,6 +28,7 @@ class ErrorCode(IntEnum):
     COORDINATOR_NOT_AVAILABLE = 15
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
@@ -115,6 +116,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     errors.StaleTerm: ErrorCode.FENCED_LEADER_EPOCH,
     errors.UnknownTerm: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
