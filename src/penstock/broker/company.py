@@ -7,25 +7,29 @@ the others. The invariant: a folder that belongs to one cluster is never used in
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.broker.config import BrokerConfig
+from penstock.broker.config import META, BrokerConfig
 from penstock.broker.data_folder import Meta, check_alone, join_cluster
 from penstock.broker.doorway import Doorway
-from penstock.broker.handlers.raft import Raft
-from penstock.model.errors import InvalidConfig
+from penstock.broker.handlers.raft import Raft, Receiver
+from penstock.broker.session import Session
+from penstock.model.errors import InvalidConfig, RegistryUnavailable
 from penstock.model.ids import BrokerId
 from penstock.net.clock import Clock
-from penstock.protocol.calls import RAFT
+from penstock.protocol.calls import META_CALLS, RAFT
 from penstock.raft.membership import Node
+from penstock.registry import meta_address
 from penstock.registry.api import Registry
 from penstock.registry.embedded import EmbeddedRegistry, retire
 from penstock.registry.image import BrokerImage, ClusterImage
+from penstock.registry.meta_address import parse_meta
 from penstock.registry.zookeeper_config import parse_zookeeper
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
@@ -34,9 +38,20 @@ from penstock.replication.transport import TIMING, NoPeers, Peers, Surroundings
 from penstock.storage.files import Directory
 
 if TYPE_CHECKING:
-    from penstock.registry.zookeeper import ZooKeeperRegistry
+    from penstock.registry.metaserver.server import MetaServer
 
 logger = logging.getLogger(__name__)
+
+
+# How long a starting broker waits for its registry, and between two attempts.
+_REGISTRY_PATIENCE_S: Final = 60.0
+_REGISTRY_RETRY_S: Final = 0.5
+
+
+class ClusterRegistry(Registry, Protocol):
+    """One that is reached over the network."""
+
+    async def open(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,24 +106,26 @@ def alone(ground: Ground) -> Company:
 async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str) -> Company:
     """Become a broker of a cluster. What it starts is stopped by the stack; RegistryUnavailable,
     InvalidConfig."""
-    config, meta = ground.config, ground.meta
-    registry = _registry(config, meta.cluster_id, ground.clock)
+    config, meta, doorway = ground.config, ground.meta, ground.doorway
     peering = Peering(
         ground.me,
-        lambda: ground.doorway.cluster_id,
+        lambda: doorway.cluster_id,
         ground.driver,
         ground.clock,
         incarnation=secrets.randbits(62),
     )
-    ground.doorway.let_brokers(RAFT, Raft([peering]).serve)
-    await registry.open()
-    starting.push_async_callback(registry.close)
+    receivers: list[Receiver] = [peering]
+    doorway.let_brokers(RAFT, Raft(receivers).serve)
+    if META in config.roles:
+        receivers.append(await _start_meta_server(starting, ground))
+    registry = await _open_registry(starting, ground)
     joined = join_cluster(ground.data, meta, registry.image.cluster_id)
-    ground.doorway.cluster_id = joined.cluster_id
+    doorway.cluster_id = joined.cluster_id
     await _bring_along(ground.data, meta, registry)
     peering.start()
     starting.push_async_callback(peering.stop)
     acquaintances = Acquaintances(BrokerId(joined.broker_id), peering.know)
+    acquaintances.follow(registry.image)
     registry.watch(acquaintances.follow)
     await registry.register_broker(
         BrokerImage(
@@ -121,8 +138,61 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
     return Company(registry=registry, around=ground.surroundings(peering.replicas), peering=peering)
 
 
-def _registry(config: BrokerConfig, cluster_id: str, clock: Clock) -> ZooKeeperRegistry:
-    """cluster_id: for a cluster that does not exist yet."""
+async def _start_meta_server(starting: contextlib.AsyncExitStack, ground: Ground) -> MetaServer:
+    """The meta server that is this broker's to run, on its port."""
+    from penstock.registry.metaserver.server import MetaServer
+
+    server = MetaServer(
+        ground.data,
+        ground.config.broker_id,
+        parse_meta(ground.config.registry),
+        driver=ground.driver,
+        flusher=ground.flusher,
+        clock=ground.clock,
+    )
+    await server.start()
+    starting.push_async_callback(server.stop)
+    for call in META_CALLS:
+
+        def serve(
+            session: Session,
+            message_id: int,
+            envelope: memoryview,
+            payload: memoryview,
+            number: int = call.number,
+        ) -> None:
+            server.serve(session.channel, number, message_id, envelope, payload)
+
+        ground.doorway.let_brokers(call, serve)
+    return server
+
+
+async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) -> ClusterRegistry:
+    """Wait for the registry: whole clusters start at once, and their registries with them."""
+    give_up_at = ground.clock.monotonic() + _REGISTRY_PATIENCE_S
+    while True:
+        registry = _make_registry(ground)
+        try:
+            await registry.open()
+        except RegistryUnavailable as error:
+            if ground.clock.monotonic() >= give_up_at:
+                raise
+            logger.warning("The registry is waited for: %s", error)
+            await asyncio.sleep(_REGISTRY_RETRY_S)
+        else:
+            starting.push_async_callback(registry.close)
+            return registry
+
+
+def _make_registry(ground: Ground) -> ClusterRegistry:
+    """The broker's own cluster id is for a cluster that does not exist yet."""
+    config, cluster_id = ground.config, ground.meta.cluster_id
+    if config.registry.startswith(meta_address.SCHEME):
+        from penstock.registry.metaserver.client import MetaRegistry
+        from penstock.registry.metaserver.config import MetaConfig
+
+        servers = parse_meta(config.registry)
+        return MetaRegistry(MetaConfig(servers=servers), cluster_id, clock=ground.clock)
     try:
         from penstock.registry.zookeeper import ZooKeeperRegistry
     except ModuleNotFoundError as error:
@@ -130,7 +200,7 @@ def _registry(config: BrokerConfig, cluster_id: str, clock: Clock) -> ZooKeeperR
             f"The registry is a ZooKeeper, and {error.name} is not installed: "
             "install penstock[zookeeper]."
         ) from None
-    return ZooKeeperRegistry(parse_zookeeper(config.registry), cluster_id, clock=clock)
+    return ZooKeeperRegistry(parse_zookeeper(config.registry), cluster_id, clock=ground.clock)
 
 
 async def _bring_along(data: Directory, meta: Meta, registry: Registry) -> None:

@@ -32,6 +32,11 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_LIST_REMOVALS: _ClassVar[Call]
     CALL_LIST_DELETED_TOPICS: _ClassVar[Call]
     CALL_RAFT: _ClassVar[Call]
+    CALL_META_CHANGE: _ClassVar[Call]
+    CALL_META_FETCH: _ClassVar[Call]
+    CALL_META_HEARTBEAT: _ClassVar[Call]
+    CALL_META_LEADER: _ClassVar[Call]
+    CALL_META_SNAPSHOT: _ClassVar[Call]
 CALL_UNSPECIFIED: Call
 CALL_HELLO: Call
 CALL_PING: Call
@@ -55,6 +60,11 @@ CALL_COMMITTED_EPOCH: Call
 CALL_LIST_REMOVALS: Call
 CALL_LIST_DELETED_TOPICS: Call
 CALL_RAFT: Call
+CALL_META_CHANGE: Call
+CALL_META_FETCH: Call
+CALL_META_HEARTBEAT: Call
+CALL_META_LEADER: Call
+CALL_META_SNAPSHOT: Call
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retriable")
@@ -670,5 +680,95 @@ class RaftRequest(_message.Message):
     def __init__(self, sender: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., receiver: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftRequest.Message, _Mapping]]] = ..., heartbeat: _Optional[_Union[RaftRequest.Heartbeat, _Mapping]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RaftResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MetaChangeRequest(_message.Message):
+    __slots__ = ("cluster_id", "entry")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    entry: bytes
+    def __init__(self, cluster_id: _Optional[str] = ..., entry: _Optional[bytes] = ...) -> None: ...
+
+class MetaChangeResponse(_message.Message):
+    __slots__ = ("version", "first_producer_id", "controller", "session_timeout_ms")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    first_producer_id: int
+    controller: int
+    session_timeout_ms: int
+    def __init__(self, version: _Optional[int] = ..., first_producer_id: _Optional[int] = ..., controller: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class MetaFetchRequest(_message.Message):
+    __slots__ = ("cluster_id", "seen_version", "max_wait_ms")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEN_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    seen_version: int
+    max_wait_ms: int
+    def __init__(self, cluster_id: _Optional[str] = ..., seen_version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+
+class MetaFetchResponse(_message.Message):
+    __slots__ = ("version", "is_whole", "entries", "controller", "session_timeout_ms")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    is_whole: bool
+    entries: _containers.RepeatedScalarFieldContainer[bytes]
+    controller: int
+    session_timeout_ms: int
+    def __init__(self, version: _Optional[int] = ..., is_whole: _Optional[bool] = ..., entries: _Optional[_Iterable[bytes]] = ..., controller: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class MetaHeartbeatRequest(_message.Message):
+    __slots__ = ("cluster_id", "broker", "directory")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    broker: int
+    directory: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
+
+class MetaHeartbeatResponse(_message.Message):
+    __slots__ = ("is_registered", "is_controller", "session_timeout_ms")
+    IS_REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    IS_CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    is_registered: bool
+    is_controller: bool
+    session_timeout_ms: int
+    def __init__(self, is_registered: _Optional[bool] = ..., is_controller: _Optional[bool] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class MetaLeaderRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MetaLeaderResponse(_message.Message):
+    __slots__ = ("leader", "address", "term", "is_empty")
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
+    leader: int
+    address: str
+    term: int
+    is_empty: bool
+    def __init__(self, leader: _Optional[int] = ..., address: _Optional[str] = ..., term: _Optional[int] = ..., is_empty: _Optional[bool] = ...) -> None: ...
+
+class MetaSnapshotRequest(_message.Message):
+    __slots__ = ("first_offset",)
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    def __init__(self, first_offset: _Optional[int] = ...) -> None: ...
+
+class MetaSnapshotResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
