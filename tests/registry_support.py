@@ -1,11 +1,14 @@
-"""Clusters for tests of facts and placement, made from a few numbers."""
+"""Clusters for tests of facts and placement, made from a few numbers; patience with real ones."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.model.ids import BrokerId, TopicId
+from penstock.registry.api import Registry
 from penstock.registry.facts import Move, Replicas
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
 
@@ -70,3 +73,15 @@ def leader_loads(brokers: Iterable[BrokerImage], topics: Topics) -> list[int]:
 
 def spread(loads: Sequence[int]) -> int:
     return max(loads) - min(loads)
+
+
+def leads(registry: Registry) -> bool:
+    """Whether it holds itself for the controller at this moment."""
+    return registry.is_controller
+
+
+async def eventually(holds: Callable[[], object], seconds_max: float = 15) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to be"
+        await asyncio.sleep(0.01)

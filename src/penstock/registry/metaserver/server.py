@@ -1,9 +1,9 @@
 """A meta server's life: its folder, its peers, its timer (R-REP-5).
 
 It runs inside a broker, which offers it the parcels and calls that come on its port, or in a
-process of its own (`metaserver.standalone`). Not what it answers (`metaserver.service`). The invariants: a
-server that may have lost its folder gives and gets no votes until it has what the others have; one
-whose state has a hole asks the others for a snapshot until it has none.
+process of its own (`metaserver.standalone`). Not what it answers (`metaserver.service`). The
+invariants: a server that may have lost its folder gives and gets no votes until it has what the
+others have; one whose state has a hole asks the others for a snapshot until it has none.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.model.errors import InvalidRequest, PenstockError, from_code
+from penstock.model.error_codes import from_code
+from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.ids import BrokerId
 from penstock.model.limits import BROKER_ID_MAX, META_OUTCOMES_MAX, TOPICS_MAX
 from penstock.model.topic_config import INT64_MAX
