@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from penstock.model.ids import PartitionId, TopicId
 from penstock.model.limits import PARCEL_BYTES_MAX
 from penstock.raft.membership import Membership, Node
@@ -249,6 +251,21 @@ def test_leadership_is_handed_over() -> None:
     company.run(500)
     assert company.leads(successor)
     assert not company.leads(leader)
+
+
+def test_another_leads_at_once_when_the_leaders_disk_fails() -> None:
+    """R-REP-2: it is asked to, and nobody waits for the election time."""
+    company = Company()
+    leader = company.leader()
+    leader.propose(1)
+    company.run(500)
+    readable = leader.bytes_from(0)
+    leader.platter.fail_next("flush", errno.EIO)
+    leader.propose(2)
+    company.run(TIMING.election_ms // 2)
+    assert not company.leads(leader)
+    assert any(company.leads(machine) for machine in company.machines)
+    assert leader.bytes_from(0) == readable
 
 
 def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:
