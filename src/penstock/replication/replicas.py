@@ -200,7 +200,7 @@ class Replicas:
             self._schedule_next(partition, now_ms)
 
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
-        self._hear(partition, participant)
+        self._hear(partition, participant, now_ms)
         deadline_ms = participant.deadline_ms(now_ms)
         is_due = deadline_ms is not None and deadline_ms <= now_ms
         if is_due or participant.is_busy:
@@ -217,7 +217,7 @@ class Replicas:
     def _is_scheduled(self, entry: tuple[int, int, PartitionId]) -> bool:
         return self._scheduled.get(entry[2]) == entry[0]
 
-    def _hear(self, partition: PartitionId, participant: Participant) -> None:
+    def _hear(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         """Tell a partition when those that it needs were last heard."""
         leader = participant.leader
         if leader == self._me:
@@ -228,7 +228,9 @@ class Replicas:
             told = heard.claims.get(partition)
             if told is not None and told.term == participant.term:
                 participant.hear(leader, heard.heard_ms)
-                if told.commit_offset > participant.commit_offset:
+                # To follow is to have heard the leader now: what it said long ago is no such sign.
+                is_fresh = now_ms - heard.heard_ms <= 2 * self._tick_ms
+                if is_fresh and told.commit_offset > participant.commit_offset:
                     participant.follow(leader, told)
 
     def _beat(self) -> None:
@@ -274,7 +276,7 @@ class Replicas:
             if participant is not None:
                 if isinstance(letter.message, VoteRequest):
                     # Whoever hears its leader is true to it, and must know that it does.
-                    self._hear(letter.partition, participant)
+                    self._hear(letter.partition, participant, now_ms)
                 participant.receive(parcel.sender, letter.message, memoryview(letter.payload))
 
     def _take_heartbeat(self, sender: Node, heartbeat: Heartbeat, now_ms: int) -> None:
