@@ -101,7 +101,7 @@ class Consensus:
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
         self._writing = Writing(owner, self.raft, log, around)
-        self._sender = Sender(self.raft, log, partition, around.peers)
+        self._sender = Sender(self.raft, log, partition, around)
         self.in_sync = InSync(self.raft, around)
         # Until then it goes on campaigning at once, though nobody may have answered.
         self._hurries_until_ms = 0
@@ -153,6 +153,8 @@ class Consensus:
             for progress in leading.followers.values():
                 if progress.is_waiting:
                     deadline_ms = min(deadline_ms, progress.asked_ms + retry_ms)
+            if self._sender.held_until_ms is not None:
+                deadline_ms = min(deadline_ms, self._sender.held_until_ms)
         return deadline_ms
 
     # --- what comes from outside -----------------------------------------------------------------
