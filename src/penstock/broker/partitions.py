@@ -271,6 +271,7 @@ class Partitions:
             )
 
         partition = Partition(name, topic_id, config, replica, recover_producers, self._clock)
+        replica.snapshot = lambda: producer_snapshot.take(partition)
         replica.start()
         return partition
 

@@ -8,6 +8,7 @@ is sent is within the broker's quota (`replication.catch_up`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from penstock.model.errors import StorageError
@@ -16,7 +17,7 @@ from penstock.model.limits import APPEND_BYTES_MAX, APPEND_REQUESTS_PER_TURN_MAX
 from penstock.raft.core import Raft
 from penstock.raft.leadership import Leadership, Sending
 from penstock.raft.membership import Node
-from penstock.raft.messages import AppendRequest
+from penstock.raft.messages import AppendRequest, ResetRequest
 from penstock.replication.copying import read_batches
 from penstock.replication.transport import Surroundings
 from penstock.storage.log import Log
@@ -32,14 +33,23 @@ _CROWDED_MS: Final = 20
 class Sender:
     """Of one replica."""
 
-    __slots__ = ("_log", "_partition", "_peers", "_quota", "_raft", "held_until_ms")
+    __slots__ = ("_log", "_partition", "_peers", "_quota", "_raft", "_snapshot", "held_until_ms")
 
-    def __init__(self, raft: Raft, log: Log, partition: PartitionId, around: Surroundings) -> None:
+    def __init__(
+        self,
+        raft: Raft,
+        log: Log,
+        partition: PartitionId,
+        around: Surroundings,
+        snapshot: Callable[[], bytes | None],
+    ) -> None:
+        """snapshot: what is to be known of the log before its start; None if not now."""
         self._raft = raft
         self._log = log
         self._partition = partition
         self._peers = around.peers
         self._quota = around.catch_up
+        self._snapshot = snapshot
         # When to try again what was not sent, though it is due.
         self.held_until_ms: int | None = None
 
@@ -54,7 +64,12 @@ class Sender:
                     break
         outbox = self._raft.state.outbox
         for node, message in outbox:
-            self._peers.send(node, self._partition, message, b"")
+            payload: bytes | None = b""
+            if isinstance(message, ResetRequest):
+                payload = self._snapshot()
+            # Without one it is tried again: Raft asks again what is not answered.
+            if payload is not None:
+                self._peers.send(node, self._partition, message, payload)
         outbox.clear()
 
     def _send_round(self, leading: Leadership, now_ms: int) -> bool:

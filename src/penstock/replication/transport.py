@@ -27,7 +27,7 @@ class Peers(Protocol):
     """Whoever carries a replica's messages, and looks after its time."""
 
     def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
-        """payload: the batches of an AppendRequest, end to end."""
+        """payload: the batches of an AppendRequest, end to end, or what a ResetRequest brings."""
         ...
 
     def note(self, partition: PartitionId, claim: Claim | None) -> None:
