@@ -1,5 +1,6 @@
-"""What can happen to meta servers and to brokers that use them: killed, stopped, gone, wiped. Nothing
-answered is lost or made twice, nothing stale is served, and one broker is controller (R-REP-5)."""
+"""What can happen to meta servers and to brokers that use them: killed, stopped, gone, wiped.
+Nothing answered is lost or made twice, nothing stale is served, and one broker is controller
+(R-REP-5)."""
 
 from __future__ import annotations
 
@@ -75,8 +76,8 @@ async def test_a_leader_that_is_killed_takes_no_answer_with_it(cluster: MetaQuor
         async with cluster.opened() as later:
             assert set(later.image.topics) == made
         assert max(waits_s) < PATIENCE_MS / 1000
-        for each in (one, two, three):
-            await eventually(lambda each=each: list(each.image.brokers) == [1, 2, 3])
+        followers = (one, two, three)
+        await eventually(lambda: all(list(each.image.brokers) == [1, 2, 3] for each in followers))
 
 
 async def test_a_leader_that_was_stopped_serves_nothing_stale(cluster: MetaQuorum) -> None:
