@@ -156,7 +156,8 @@ class StagingLog:
             writes = self.partitions.find(WRITES_TOPIC, 0)
         except UnknownTopic:
             return
-        read_log(writes, 0, lambda key, value, _: apply(key, value))
+        for _ in read_log(writes, 0, lambda key, value, _: apply(key, value)):
+            """It is read to the end."""
 
     def read_staged(self, apply: Callable[[StagedBatch, int, int], None]) -> None:
         """Every record of `__staged`, in order: the key, the offset and the time of each."""

@@ -16,10 +16,10 @@
     │                        InvalidRegularExpression
     ├── StagedWriteError     StagedBatchesMissing
     ├── OffsetOutOfRange
-    ├── NotLeader, NotEnoughReplicas, StaleTerm, UnknownTerm
+    ├── NotLeader, NotCoordinator, NotEnoughReplicas, StaleTerm, UnknownTerm
     ├── StorageError         DiskFull  StorageFailed  CorruptLog  CorruptFacts
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
-    │                        ChangedMeanwhile  RegistryUnavailable
+    │                        ChangedMeanwhile  RegistryUnavailable  CoordinatorLoading
     └── InvalidRequest, InternalError, ClientClosed
 
 A message is one sentence that says what is wrong and what to do. `retriable` says whether the same
@@ -380,6 +380,13 @@ class NotLeader(PenstockError):
     retriable = True
 
 
+class NotCoordinator(PenstockError):
+    """This broker does not look after this now: ask again which one does."""
+
+    code = 56
+    retriable = True
+
+
 class NotEnoughReplicas(PenstockError):
     """Fewer replicas are in sync than the topic's min_insync_replicas asks for."""
 
@@ -481,18 +488,7 @@ class RegistryUnavailable(UnavailableError):
     code = 76
 
 
-def _tree(error: type[PenstockError]) -> dict[int, type[PenstockError]]:
-    classes = {error.code: error}
-    for child in error.__subclasses__():
-        classes |= _tree(child)
-    return classes
+class CoordinatorLoading(UnavailableError):
+    """The broker has just begun to look after this, and is reading what there is: try again."""
 
-
-BY_CODE = _tree(PenstockError)
-
-
-def from_code(code: int, message: str, *, retriable: bool = False) -> PenstockError:
-    """The error a peer reported. Of a code that only a newer peer knows, what is left is whether
-    the call may be tried again."""
-    unknown = UnavailableError if retriable else PenstockError
-    return BY_CODE.get(code, unknown)(message)
+    code = 77

@@ -14,7 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from penstock.model.errors import MalformedFrame, PenstockError, from_code
+from penstock.model.error_codes import from_code
+from penstock.model.errors import MalformedFrame, PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE
 
@@ -88,6 +89,13 @@ LIST_DELETED_TOPICS: Final = CallType(
     pb.ListDeletedTopicsResponse,
 )
 RAFT: Final = CallType(pb.CALL_RAFT, "Raft", pb.RaftRequest, pb.RaftResponse)
+FIND_COORDINATOR: Final = CallType(
+    pb.CALL_FIND_COORDINATOR,
+    "FindCoordinator",
+    pb.FindCoordinatorRequest,
+    pb.FindCoordinatorResponse,
+)
+COPY: Final = CallType(pb.CALL_COPY, "Copy", pb.CopyRequest, pb.CopyResponse)
 
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
@@ -112,6 +120,8 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     LIST_REMOVALS,
     LIST_DELETED_TOPICS,
     RAFT,
+    FIND_COORDINATOR,
+    COPY,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}
