@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from penstock.broker.context import Context
 from penstock.coordination.group.records import OFFSETS_TOPIC
+from penstock.coordination.staging.records import WRITES_TOPIC
 from penstock.model.errors import NotCoordinator
 from penstock.model.ids import BrokerId
 from penstock.registry.image import BrokerImage
@@ -19,6 +20,11 @@ from penstock.registry.image import BrokerImage
 async def group_coordinator(context: Context) -> BrokerImage:
     """Who looks after the groups. NotCoordinator if nobody does now."""
     return await _leader(context, OFFSETS_TOPIC, context.groups.log.make)
+
+
+async def staging_coordinator(context: Context) -> BrokerImage:
+    """Who looks after staged writes. NotCoordinator if nobody does now."""
+    return await _leader(context, WRITES_TOPIC, context.staging.make_topics)
 
 
 async def _leader(context: Context, topic: str, make: Callable[[], Awaitable[None]]) -> BrokerImage:

@@ -42,6 +42,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FETCH.number: fetch.fetch,
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
+    calls.COPY.number: staging.copy,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,

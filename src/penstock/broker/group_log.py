@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from penstock.broker.group_snapshot import SnapshotJob, build_batches, read_log, read_snapshot
+from penstock.broker.own_topic import OwnTopic
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
@@ -49,8 +50,6 @@ _SETTINGS: Final = {
 }
 # So many records are read at a start in a tenth of a second.
 _SNAPSHOT_RECORDS: Final = 10_000
-# Instead of the term of a topic that is yet to be made.
-_UNMADE: Final = -1
 
 
 class GroupLog:
@@ -67,6 +66,7 @@ class GroupLog:
     ) -> None:
         self._topics = topics
         self._partitions = partitions
+        self._own = OwnTopic(OFFSETS_TOPIC, topics, partitions)
         self._driver = driver
         self._flusher = flusher
         self._clock = clock
@@ -83,30 +83,17 @@ class GroupLog:
     @property
     def failure(self) -> StorageError | None:
         """Why nothing more can be written."""
-        try:
-            return self._partition().replica.failure
-        except UnknownTopic:
-            return None
-        except StorageError as error:
-            return error
+        return self._own.failure
 
     @property
     def is_led(self) -> bool:
-        """Whether it is for this broker to read: it leads the topic, or nobody has made it yet, or
-        the copy here is damaged, of which the reading tells."""
-        try:
-            return self._led_term() is not None
-        except StorageError:
-            return True
+        """Whether it is for this broker to read."""
+        return self._own.is_led
 
     @property
     def is_current(self) -> bool:
         """Whether what was read is all there is, since nobody else can have written after it."""
-        try:
-            term = self._led_term()
-        except StorageError:
-            return False
-        return term is not None and term == self._term
+        return self._own.is_read_in(self._term)
 
     @property
     def is_making(self) -> bool:
@@ -125,7 +112,7 @@ class GroupLog:
 
     async def start(self) -> None:
         """Give a topic of an earlier version the settings that are needed now."""
-        if self._partitions.has(OFFSETS_TOPIC, 0) and self.is_led:
+        if self._own.is_here and self.is_led:
             try:
                 await self.make()
             except PenstockError as error:
@@ -138,17 +125,16 @@ class GroupLog:
     def read(self, make: Callable[[], Coordinator]) -> Generator[None, None, Coordinator]:
         """The groups as the topic says they are: the last snapshot, and what came after it. Others
         have a turn now and then."""
-        self._term = self._led_term()
+        self._term = self._own.term
         self._records_since_snapshot = 0
         groups = make()
         try:
-            partition = self._partition()
+            partition = self._own.partition
         except UnknownTopic:
             return groups
-        folder = self._partitions.folder(partition.name)
-        now_ms = self._clock.now_ms()
+        apply, now_ms = groups.table.apply, self._clock.now_ms()
         try:
-            offset = yield from read_snapshot(partition, folder, groups.table.apply, now_ms)
+            offset = yield from read_snapshot(partition, self._own.folder, apply, now_ms)
         except CorruptLog as error:
             logger.warning("The whole log of the groups is read: %s", error)
             groups, offset = make(), None
@@ -167,7 +153,7 @@ class GroupLog:
             self._finished(NotLeader(), 0, done)
             return
         try:
-            self._propose(self._partition(), records, done, checkpoint)
+            self._propose(self._own.partition, records, done, checkpoint)
         except UnknownTopic:
             self._making = self._loop.create_task(self._make(records, done, checkpoint))
         except PenstockError as error:
@@ -180,7 +166,7 @@ class GroupLog:
         is_idle = not self._is_writing and not self._is_saving
         if self._records_since_snapshot and is_idle and self.is_current:
             saved = self._loop.create_future()
-            partition = self._partition()
+            partition = self._own.partition
             end_offset = partition.replica.high_watermark
             self._save(partition, checkpoint(), end_offset, lambda: saved.set_result(None))
             await saved
@@ -192,7 +178,7 @@ class GroupLog:
         try:
             await self.make()
             self._take_over()
-            self._propose(self._partition(), records, done, checkpoint)
+            self._propose(self._own.partition, records, done, checkpoint)
         except PenstockError as error:
             self._finished(error, 0, done)
         finally:
@@ -200,23 +186,12 @@ class GroupLog:
 
     def _take_over(self) -> None:
         """Of a topic that was just made. NotLeader if others may have written to it first."""
-        term = self._led_term()
+        term = self._own.term
         if term is None:
             raise NotLeader(f"{OFFSETS_TOPIC} is led by another broker: ask again which one.")
-        if not all(header.is_control for header in self._partition().replica.log.headers(0)):
+        if not self._own.is_unwritten:
             raise NotLeader(f"{OFFSETS_TOPIC} was written by another broker first: try again.")
         self._term = term
-
-    def _partition(self) -> Partition:
-        return self._partitions.find(OFFSETS_TOPIC, 0)
-
-    def _led_term(self) -> int | None:
-        """In which this broker leads the topic, if it does."""
-        try:
-            replica = self._partition().replica
-        except UnknownTopic:
-            return None if self._topics.is_known(OFFSETS_TOPIC) else _UNMADE
-        return replica.term if replica.is_leader else None
 
     def _propose(
         self,
@@ -271,8 +246,7 @@ class GroupLog:
         end_offset: int,
         then: Callable[[], None],
     ) -> None:
-        folder = self._partitions.folder(partition.name)
-        job = SnapshotJob(partition, folder, checkpoint, end_offset, self._clock.now_ms())
+        job = SnapshotJob(partition, self._own.folder, checkpoint, end_offset, self._clock.now_ms())
         self._is_saving = True
         self._records_since_snapshot = 0
         self._snapshot_records = len(checkpoint)

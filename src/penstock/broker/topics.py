@@ -167,14 +167,29 @@ class Topics:
             await self._registry.change_settings(name, settings, version=topic.version)
             await self._assignment.follow()
 
-    async def keep_internal(self, name: str, settings: Mapping[str, str]) -> None:
-        """Make a topic of the broker's own, or give one of an earlier version these settings."""
+    async def keep_internal(
+        self, name: str, settings: Mapping[str, str], *, beside: str | None = None
+    ) -> None:
+        """Make a topic of the broker's own, or give one of an earlier version these settings.
+
+        beside: one that has copies where the new one is to have them, if it is known.
+        """
         if not self.is_known(name):
-            brokers = len(self._registry.image.brokers)
-            replicas = min(self._config.internal_replication_factor, brokers)
+            image = self._registry.image
+            replicas = min(self._config.internal_replication_factor, len(image.brokers))
+            placement = None
+            if beside is not None and (other := image.topics.get(beside)) is not None:
+                placement = [other.partitions[0].replicas]
             # Another broker may be doing the same.
             with contextlib.suppress(TopicExists):
-                await self.create(name, 1, settings, replication_factor=replicas, internal=True)
+                await self.create(
+                    name,
+                    1,
+                    settings,
+                    replication_factor=replicas,
+                    placement=placement,
+                    internal=True,
+                )
                 return
         async with self._changing:
             # One that another broker has just made may not be known here yet.

@@ -502,16 +502,16 @@ class CommittedEpochResponse(_message.Message):
     def __init__(self, epoch: _Optional[int] = ...) -> None: ...
 
 class CopyRequest(_message.Message):
-    __slots__ = ("topic", "topic_id", "partition", "producer_id")
+    __slots__ = ("topic", "topic_id", "partition", "coordinator_term")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: str
     partition: int
-    producer_id: int
-    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., producer_id: _Optional[int] = ...) -> None: ...
+    coordinator_term: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., coordinator_term: _Optional[int] = ...) -> None: ...
 
 class CopyResponse(_message.Message):
     __slots__ = ()

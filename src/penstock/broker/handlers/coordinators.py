@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
-from penstock.broker.coordinators import group_coordinator
+from penstock.broker.coordinators import group_coordinator, staging_coordinator
 from penstock.model.errors import InvalidRequest
 from penstock.protocol import penstock_pb2 as pb
 
@@ -14,6 +14,8 @@ async def find_coordinator(
     match request.kind:
         case pb.FindCoordinatorRequest.KIND_GROUPS:
             broker = await group_coordinator(context)
+        case pb.FindCoordinatorRequest.KIND_STAGED_WRITES:
+            broker = await staging_coordinator(context)
         case _:
             raise InvalidRequest(f"There is no coordinator of kind {request.kind}.")
     return pb.FindCoordinatorResponse(broker=broker.id, address=broker.address)
