@@ -84,21 +84,20 @@ class Partition:
         self._config = config
         self._admission = Admission(self.name.topic, config, self._clock)
         self.replica.min_insync_replicas = config.min_insync_replicas
-        self.lacks_replicas = self.in_sync_replicas < config.min_insync_replicas
 
     @property
-    def in_sync_replicas(self) -> int:
-        """How many have everything that is committed: the leader alone."""
-        return 1
+    def lacks_replicas(self) -> bool:
+        """Whether fewer are in sync than the topic asks for."""
+        return self.replica.in_sync_count < self.replica.min_insync_replicas
 
     def check_acks(self, acks: int) -> None:
         """Raise NotEnoughReplicas if a producer waits for more of them than there are (R-REP-3).
         While `lacks_replicas` is false it need not be called."""
-        if acks == ACKS_ALL and self.lacks_replicas:
+        if acks == ACKS_ALL and self.replica.is_leader and self.lacks_replicas:
             raise NotEnoughReplicas(
-                f"{self.name} has {self.in_sync_replicas} replica in sync and its "
-                f"min_insync_replicas is {self._config.min_insync_replicas}: lower it, or produce "
-                "with acks=1."
+                f"{self.name} has {self.replica.in_sync_count} of its replicas in sync and its "
+                f"min_insync_replicas is {self._config.min_insync_replicas}: bring brokers back, "
+                "lower it, or produce with acks=1."
             )
 
     def append(self, batch: memoryview, append: Append, acks: int = ACKS_ALL) -> None:

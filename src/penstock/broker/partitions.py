@@ -209,7 +209,9 @@ class Partitions:
             initial=Membership(frozenset(topic.partitions[number].voters)),
             durability=config.durability,
             around=self._around,
+            min_insync_replicas=config.min_insync_replicas,
             may_lack=config.durability == "os" and not is_clean,
+            campaigns_at_once=self._around.me in topic.partitions[number].voters[:1],
         )
 
         def recover_producers() -> ProducerState:

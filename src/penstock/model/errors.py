@@ -9,14 +9,13 @@
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
     │                        TransactionsRefused
     ├── GroupError           UnknownGroup  GroupNotEmpty  InvalidGroup  GroupFull  UnknownMember
-    │                        FencedInstance  UnreleasedInstance
-    │                        IllegalGeneration  RebalanceInProgress  InconsistentProtocol
-    │                        InvalidSessionTimeout  FencedMemberEpoch  StaleMemberEpoch
-    │                        UnsupportedAssignor  GroupSubscribed  OffsetMetadataTooLarge
-    │                        InvalidRegularExpression
+    │                        FencedInstance  UnreleasedInstance  IllegalGeneration
+    │                        RebalanceInProgress  InconsistentProtocol  InvalidSessionTimeout
+    │                        FencedMemberEpoch  StaleMemberEpoch  UnsupportedAssignor
+    │                        GroupSubscribed  OffsetMetadataTooLarge  InvalidRegularExpression
     ├── StagedWriteError     StagedBatchesMissing
-    ├── OffsetOutOfRange
-    ├── NotLeader, NotCoordinator, NotEnoughReplicas, StaleTerm, UnknownTerm
+    ├── OffsetOutOfRange, StaleTerm, UnknownTerm
+    ├── NotLeader, NotCoordinator, NotEnoughReplicas, NotEnoughReplicasAfterAppend
     ├── StorageError         DiskFull  StorageFailed  CorruptLog  CorruptFacts
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
     │                        ChangedMeanwhile  RegistryUnavailable  CoordinatorLoading
@@ -391,6 +390,13 @@ class NotEnoughReplicas(PenstockError):
     """Fewer replicas are in sync than the topic's min_insync_replicas asks for."""
 
     code = 52
+    retriable = True
+
+
+class NotEnoughReplicasAfterAppend(PenstockError):
+    """It was written, but fewer replicas have it than min_insync_replicas asks for."""
+
+    code = 55
     retriable = True
 
 

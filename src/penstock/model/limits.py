@@ -161,6 +161,14 @@ APPEND_BYTES_MAX: Final = 1 * MIB
 APPEND_REQUESTS_PER_TURN_MAX: Final = 2
 # The batches of all partitions in one frame to a peer: several turns' worth, and well within one.
 PARCEL_BYTES_MAX: Final = 16 * MIB
+# A follower that has not had everything for so long is not in sync: long enough for a pause of its
+# disk, short of the 30 s that Kafka gives it (replica.lag.time.max.ms).
+IN_SYNC_LAG_MS_MAX: Final = 10_000
+# Messages of partitions in one frame to a peer: some 60 bytes of its envelope each.
+PARCEL_LETTERS_MAX: Final = 20_000
+# What waits to be sent to one peer before messages are dropped, which Raft repeats; at twice as
+# much the peer does not keep up even with heartbeats, and is disconnected.
+PEER_QUEUE_BYTES_MAX: Final = 32 * MIB
 # Messages to one replica that wait while it saves its state, with their batches; further ones are
 # dropped, and sent again. No more than its leader has on the way to it, and what the others say.
 MESSAGES_WAITING_MAX: Final = 32
@@ -183,6 +191,22 @@ REGISTRY_CONFLICTS_MAX: Final = 20
 # What ZooKeeper holds in one znode, and takes in one transaction (jute.maxbuffer), less room for
 # names and headers.
 ZNODE_BYTES_MAX: Final = 1_000_000
+# Moves of partitions in one change: all partitions of the largest cluster, and so 4 MB of JSON.
+MOVES_PER_CHANGE_MAX: Final = 100_000
+# A change as the meta servers keep it: one record of their log, and the largest move fits.
+META_CHANGE_BYTES_MAX: Final = 8 * MIB - 64 * KIB
+# Changes whose outcome the meta servers remember, so that one that is sent again is not made twice:
+# as many as a busy cluster makes while a broker waits for an answer, some 60 bytes each.
+META_OUTCOMES_MAX: Final = 5_000
+# Changes that the meta servers keep at hand for brokers that have all but the latest; who lacks
+# more gets everything.
+META_FEED_CHANGES_MAX: Final = 2_000
+META_FEED_BYTES_MAX: Final = 2 * MIB
+# Changes behind the last snapshot: so many are read again at a start, in less than a second.
+META_SNAPSHOT_CHANGES: Final = 10_000
+META_SNAPSHOT_BYTES: Final = 32 * MIB
+# Brokers that wait for news, and calls that wait for the quorum; one has two or three.
+META_CALLS_WAITING_MAX: Final = 10_000
 
 # --- staged writes -----------------------------------------------------------------------------
 

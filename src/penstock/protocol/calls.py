@@ -96,6 +96,30 @@ FIND_COORDINATOR: Final = CallType(
     pb.FindCoordinatorResponse,
 )
 COPY: Final = CallType(pb.CALL_COPY, "Copy", pb.CopyRequest, pb.CopyResponse)
+META_CHANGE: Final = CallType(
+    pb.CALL_META_CHANGE, "MetaChange", pb.MetaChangeRequest, pb.MetaChangeResponse
+)
+META_FETCH: Final = CallType(
+    pb.CALL_META_FETCH, "MetaFetch", pb.MetaFetchRequest, pb.MetaFetchResponse
+)
+META_HEARTBEAT: Final = CallType(
+    pb.CALL_META_HEARTBEAT, "MetaHeartbeat", pb.MetaHeartbeatRequest, pb.MetaHeartbeatResponse
+)
+META_LEADER: Final = CallType(
+    pb.CALL_META_LEADER, "MetaLeader", pb.MetaLeaderRequest, pb.MetaLeaderResponse
+)
+META_SNAPSHOT: Final = CallType(
+    pb.CALL_META_SNAPSHOT, "MetaSnapshot", pb.MetaSnapshotRequest, pb.MetaSnapshotResponse
+)
+
+META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
+    META_CHANGE,
+    META_FETCH,
+    META_HEARTBEAT,
+    META_LEADER,
+    META_SNAPSHOT,
+)
+"""What meta servers answer."""
 
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
@@ -122,6 +146,11 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     RAFT,
     FIND_COORDINATOR,
     COPY,
+    META_CHANGE,
+    META_FETCH,
+    META_HEARTBEAT,
+    META_LEADER,
+    META_SNAPSHOT,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}

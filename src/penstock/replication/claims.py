@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
-from penstock.replication.parcel import Heartbeat, Told
-from penstock.replication.transport import Claim
+from penstock.replication.parcel import Claim, Heartbeat
 
 
 class _Audience:
@@ -19,8 +18,8 @@ class _Audience:
 
     __slots__ = ("changed", "is_whole_due", "version")
 
-    def __init__(self) -> None:
-        self.version = 0
+    def __init__(self, version: int) -> None:
+        self.version = version
         self.is_whole_due = True
         self.changed: set[PartitionId] = set()
 
@@ -32,6 +31,8 @@ class OwnClaims:
         self.incarnation = incarnation
         self._claims: dict[PartitionId, Claim] = {}
         self._audiences: dict[Node, _Audience] = {}
+        # The largest that any peer was told: one that was out of reach remembers its last.
+        self._version = 0
 
     def __getitem__(self, partition: PartitionId) -> Claim | None:
         return self._claims.get(partition)
@@ -42,7 +43,7 @@ class OwnClaims:
 
     def add_peer(self, node: Node) -> None:
         """It is to be told everything: it is new, or was out of reach."""
-        self._audiences[node] = _Audience()
+        self._audiences[node] = _Audience(self._version)
 
     def remove_peer(self, node: Node) -> None:
         self._audiences.pop(node, None)
@@ -60,20 +61,22 @@ class OwnClaims:
             del self._claims[partition]
         else:
             self._claims[partition] = claim
-        # Who leads concerns everybody; how far all is committed, those who have a copy.
-        is_for_all = claim is None or before is None or claim.term != before.term
+        # Who leads and who follows concerns everybody; how far all is committed, those who have a
+        # copy.
+        is_for_all = claim is None or before is None or claim.concerns_all(before)
         for node, audience in self._audiences.items():
-            if is_for_all or (claim is not None and node in claim.nodes):
+            if is_for_all or (claim is not None and node in claim.membership.nodes):
                 audience.changed.add(partition)
 
     def heartbeat(self, node: Node, *, needs_whole: bool) -> Heartbeat:
         """The next one to the peer."""
         audience = self._audiences[node]
         audience.version += 1
+        self._version = max(self._version, audience.version)
         is_whole = audience.is_whole_due
         concerned = self._claims.keys() if is_whole else audience.changed
         claims = {
-            partition: Told(*claim[:3])
+            partition: claim
             for partition in concerned
             if (claim := self._claims.get(partition)) is not None
         }
@@ -98,7 +101,7 @@ class HeardClaims:
     def __init__(self) -> None:
         self._incarnation: int | None = None
         self._version = 0
-        self.claims: dict[PartitionId, Told] = {}
+        self.claims: dict[PartitionId, Claim] = {}
         # When anything was heard of it, and when its claims were last known to be these.
         self.alive_ms = -1
         self.heard_ms = -1
@@ -108,7 +111,7 @@ class HeardClaims:
         """Whether the peer was started anew since the heartbeat before."""
         return self._incarnation not in (None, heartbeat.incarnation)
 
-    def take(self, heartbeat: Heartbeat, now_ms: int) -> dict[PartitionId, Told]:
+    def take(self, heartbeat: Heartbeat, now_ms: int) -> dict[PartitionId, Claim]:
         """The claims that are new or have changed."""
         is_same = heartbeat.incarnation == self._incarnation
         if is_same and heartbeat.version <= self._version:

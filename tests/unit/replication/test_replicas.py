@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from penstock.model.ids import PartitionId, TopicId
 from penstock.model.limits import PARCEL_BYTES_MAX
 from penstock.raft.membership import Membership, Node
@@ -97,14 +99,20 @@ def test_everybody_knows_who_leads_also_without_a_copy() -> None:
     known = (leader.node, leader.raft.state.term)
     since_ms = company.cluster.now_ms - TIMING.election_ms
     for machine in company.machines:
-        assert machine.replicas.leader(PARTITION, since_ms) == known
+        claimed = machine.replicas.leader(PARTITION, since_ms)
+        assert claimed is not None
+        assert claimed[:2] == known
+        assert claimed.told.in_sync == claimed.told.membership.voters
+        assert claimed.told.is_settled
     company.cut_off(leader)
     company.run(3_000)
     successor = next(m for m in company.machines if m is not leader and company.leads(m))
     assert successor.raft is not None
     since_ms = company.cluster.now_ms - TIMING.election_ms
     claimed = company.machines[3].replicas.leader(PARTITION, since_ms)
-    assert claimed == (successor.node, successor.raft.state.term)
+    assert claimed is not None
+    assert claimed[:2] == (successor.node, successor.raft.state.term)
+    assert leader.node not in claimed.told.in_sync
 
 
 def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None:
@@ -120,6 +128,30 @@ def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None
     assert len(company.high_watermarks()) == 1
     payloads = [batch.payload for batch in leader.view.batches if batch.payload >= 0]
     assert payloads == [2], "what only the old leader had was cut"
+
+
+def test_a_leader_whose_connections_ended_is_replaced_at_once() -> None:
+    """A process that died is not waited for like one that is silent."""
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    company.cut_off(leader)
+    for machine in company.machines:
+        if machine is not leader:
+            machine.replicas.suspect_peer(leader.node, company.cluster.now_ms, TIMING.election_ms)
+    company.run(TIMING.election_ms - 100)
+    assert any(company.leads(machine) for machine in company.machines if machine is not leader)
+
+
+def test_a_leader_that_is_still_heard_is_not_replaced_for_a_connection_that_ended() -> None:
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    terms = dict(company.checkers.leaders)
+    suspicious = next(machine for machine in company.machines if machine is not leader)
+    suspicious.replicas.suspect_peer(leader.node, company.cluster.now_ms, TIMING.election_ms)
+    company.run(3_000)
+    assert company.checkers.leaders == terms
 
 
 def test_an_old_claim_is_disputed_until_it_is_given_up() -> None:
@@ -245,6 +277,21 @@ def test_leadership_is_handed_over() -> None:
     assert not company.leads(leader)
 
 
+def test_another_leads_at_once_when_the_leaders_disk_fails() -> None:
+    """R-REP-2: it is asked to, and nobody waits for the election time."""
+    company = Company()
+    leader = company.leader()
+    leader.propose(1)
+    company.run(500)
+    readable = leader.bytes_from(0)
+    leader.platter.fail_next("flush", errno.EIO)
+    leader.propose(2)
+    company.run(TIMING.election_ms // 2)
+    assert not company.leads(leader)
+    assert any(company.leads(machine) for machine in company.machines)
+    assert leader.bytes_from(0) == readable
+
+
 def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:
     """R-REP-3."""
     company = Company()
@@ -252,13 +299,14 @@ def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:
     company.run(1_000)
     assert leader.participant is not None
     nodes = {machine.node for machine in company.machines}
-    assert leader.participant.in_sync(1_000, company.cluster.now_ms) == nodes
+    assert leader.participant.in_sync == nodes
     dead = next(machine for machine in company.machines if machine is not leader)
     dead.crash()
-    leader.propose(1)
-    company.run(2_000)
-    in_sync = leader.participant.in_sync(1_000, company.cluster.now_ms)
-    assert in_sync == nodes - {dead.node}
+    company.run(2 * TIMING.election_ms)
+    assert leader.participant.in_sync == nodes - {dead.node}, "though nothing was written"
+    dead.start()
+    company.run(2 * TIMING.election_ms)
+    assert leader.participant.in_sync == nodes
 
 
 def test_a_replica_that_is_removed_is_not_reached() -> None:

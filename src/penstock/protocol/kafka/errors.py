@@ -31,6 +31,7 @@ class ErrorCode(IntEnum):
     NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
@@ -119,6 +120,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     errors.StaleTerm: ErrorCode.FENCED_LEADER_EPOCH,
     errors.UnknownTerm: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
