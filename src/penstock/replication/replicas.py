@@ -105,6 +105,21 @@ class Replicas:
         self._letters.pop(node, None)
         self._heartbeats.pop(node, None)
 
+    def suspect_peer(self, node: Node, now_ms: int, silence_ms: int) -> None:
+        """The connection to a broker ended: a process that died, more often than not. What it leads
+        is looked after as if it had been silent for so long; if it is heard again, it leads on."""
+        if (heard := self._heard.get(node)) is not None:
+            heard.heard_ms = min(heard.heard_ms, now_ms - silence_ms)
+        for partition, participant in self._participants.items():
+            if participant.leader == node:
+                participant.suspect(node, now_ms)
+                self._reschedule(partition, participant, now_ms)
+
+    def _reschedule(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
+        deadline_ms = participant.deadline_ms(now_ms)
+        if deadline_ms is not None:
+            self.schedule(partition, deadline_ms)
+
     def forget_peer(self, node: Node) -> None:
         """A broker is no part of the cluster any more."""
         self.remove_peer(node)
