@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 MESSAGE_BYTES = 100
@@ -134,11 +135,13 @@ class History:
         first_s, last_s = max(min(began), since_s), max(began) if until_s is None else until_s
         inside = [at_s for at_s in self._acknowledged_s[partition] if first_s <= at_s <= last_s]
         places = [first_s, *sorted(inside), last_s]
-        return max(later - earlier for earlier, later in zip(places, places[1:], strict=False))
+        return max(later - earlier for earlier, later in pairwise(places))
 
     def read_by(self, reader: str, partition: int) -> dict[int, bytes]:
         """What the reader read, by offset."""
-        return {read.offset: read.value for read in self.reads[reader] if read.partition == partition}
+        return {
+            read.offset: read.value for read in self.reads[reader] if read.partition == partition
+        }
 
     def report(self) -> str:
         """What happened, for people."""

@@ -119,9 +119,7 @@ class Network:
             host, port = address.rsplit(":", 1)
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
             closing.append(far_writer)
-            await asyncio.gather(
-                _pump(reader, far_writer, there), _pump(far_reader, writer, back)
-            )
+            await asyncio.gather(_pump(reader, far_writer, there), _pump(far_reader, writer, back))
         except OSError:
             pass
         finally:

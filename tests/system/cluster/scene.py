@@ -69,8 +69,7 @@ class Scene:
 
     def leaders(self) -> dict[int, int]:
         """Who leads each partition, as whichever broker answers knows it; -1: nobody."""
-        topic = self.metadata().topics[self.topic]
-        return {number: partition.leader for number, partition in topic.partitions.items()}
+        return _leaders(self._admin, self.topic)
 
     def leader(self, partition: int = 0) -> int:
         return until(
@@ -102,9 +101,20 @@ class Scene:
     def wait_led(self, partition: int, *, not_by: int) -> int:
         """Until somebody else leads the partition; who that is."""
         return until(
-            lambda: next((it for it in [self.leaders()[partition]] if it not in (-1, not_by)), None),
+            lambda: next(
+                (it for it in [self.leaders()[partition]] if it not in (-1, not_by)), None
+            ),
             f"another leader of {partition} than broker {not_by}",
         )
+
+    def wait_controller(self, *, not_by: int) -> int:
+        return until(
+            lambda: next((it for it in [self.controller()] if it != not_by), None),
+            f"another controller than broker {not_by}",
+        )
+
+    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
+        until(lambda: holds() or None, what)
 
     def wait_in_sync(self, count: int = 3) -> None:
         """Until so many replicas of each partition have everything."""
@@ -115,10 +125,13 @@ class Scene:
 
     # --- from the beginning to the end -----------------------------------------------------------
 
-    def begin(self) -> None:
-        new = NewTopic(self.topic, PARTITIONS, min(3, len(self.cluster.ids)))
+    def make_topic(self, name: str, replicas: int = 3) -> None:
+        new = NewTopic(name, PARTITIONS, replicas)
         for future in self._admin.create_topics([new]).values():
             future.result(RECOVERY_S_MAX)
+
+    def begin(self) -> None:
+        self.make_topic(self.topic)
         for worker in (*self.producers, *self.followers):
             worker.start()
         self.wait_acknowledged()
@@ -177,6 +190,19 @@ def under_load(cluster: Cluster, bootstrap: str = "", topic: str = TOPIC) -> Ite
         scene.abandon()
 
 
+def leaders_by(address: str, topic: str) -> dict[int, int]:
+    """Who leads each partition, as the broker at the address knows it."""
+    admin = AdminClient(
+        {**LIBRDKAFKA, "bootstrap.servers": address, "metadata.recovery.strategy": "none"}
+    )
+    return _leaders(admin, topic)
+
+
+def _leaders(admin: Any, topic: str) -> dict[int, int]:
+    partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
+    return {number: partition.leader for number, partition in partitions.items()}
+
+
 def until(look: Callable[[], T | None], what: str, seconds_max: float = RECOVERY_S_MAX) -> T:
     """What `look` finds as soon as it finds something. That it cannot ask now is no failure."""
     deadline_s = time.monotonic() + seconds_max
@@ -194,22 +220,31 @@ def until(look: Callable[[], T | None], what: str, seconds_max: float = RECOVERY
 def check_replicas_equal(cluster: Cluster, topic: str, ends: Mapping[int, int]) -> None:
     """All brokers get to have the same batches at the same offsets, byte for byte, before these
     ends of what is committed."""
+    deadline_s = time.monotonic() + RECOVERY_S_MAX
+    while different := _different(cluster, topic, ends):
+        assert time.monotonic() < deadline_s, f"copies of {topic} differ: {different[:5]}"
+        time.sleep(0.1)
+
+
+def _different(cluster: Cluster, topic: str, ends: Mapping[int, int]) -> list[str]:
+    different = []
     for number, end in ends.items():
-        folders = [cluster.data(each) / "topics" / topic / str(number) for each in cluster.ids]
+        first, *others = [
+            (each, batches(cluster.data(each) / "topics" / topic / str(number), end))
+            for each in cluster.ids
+        ]
+        different += [
+            f"brokers {first[0]} and {other[0]} at {number}/{at}"
+            for other in others
+            for at in sorted(first[1].keys() | other[1].keys())
+            if first[1].get(at) != other[1].get(at)
+        ]
+    return different
 
-        def copies(folders: list[Path] = folders, end: int = end) -> list[dict[int, bytes]] | None:
-            found = [_batches(folder, end) for folder in folders]
-            return found if all(each.keys() == found[0].keys() for each in found) else None
 
-        first, *others = until(copies, f"equally long copies of {topic}-{number} before {end}")
-        for other in others:
-            different = [at for at, batch in first.items() if other[at] != batch]
-            assert not different, f"{topic}-{number} differs at offsets {different[:5]}"
-
-
-def _batches(folder: Path, end: int) -> dict[int, bytes]:
-    """The batches of a partition before an offset, by their first offset."""
-    batches = {}
+def batches(folder: Path, end: float = float("inf")) -> dict[int, bytes]:
+    """The batches in a partition's folder before an offset, by their first offset."""
+    found = {}
     for path in sorted(folder.glob("*.log")):
         content = path.read_bytes()
         place = 0
@@ -217,6 +252,6 @@ def _batches(folder: Path, end: int) -> dict[int, bytes]:
             base_offset, length = _HEAD.unpack_from(content, place)
             if base_offset >= end:
                 break
-            batches[base_offset] = content[place : place + _HEAD.size + length]
+            found[base_offset] = content[place : place + _HEAD.size + length]
             place += _HEAD.size + length
-    return batches
+    return found
