@@ -24,7 +24,7 @@ from tests.history import History, Sent
 
 # A broker that hangs is given up after this. Every client has a default of half a minute or more,
 # which is more than a test can wait.
-ANSWER_MS = 2_000
+ANSWER_MS = 3_000
 DELIVERY_MS = 60_000
 # Between two rounds of messages, one for each partition.
 PAUSE_S = 0.01

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -31,6 +31,7 @@ from tests.system.cluster.load import (
     Reader,
     Worker,
 )
+from tests.system.cluster.views import View, views
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -64,27 +65,38 @@ class Scene:
 
     # --- what the cluster says -------------------------------------------------------------------
 
-    def metadata(self) -> Any:
-        return self._admin.list_topics(self.topic, timeout=5)
+    def views(self) -> dict[int, View]:
+        return views(self.cluster, self.topic)
 
     def leaders(self) -> dict[int, int]:
-        """Who leads each partition, as whichever broker answers knows it; -1: nobody."""
-        return _leaders(self._admin, self.topic)
+        """Who leads each partition, in the highest term that any broker knows of."""
+        partitions = [view.partitions for view in self.views().values()]
+        return {
+            number: max((each[number] for each in partitions), key=lambda led: led.term).broker
+            for number in range(PARTITIONS)
+            if any(number in each for each in partitions)
+        }
 
     def leader(self, partition: int = 0) -> int:
-        return until(
-            lambda: next((it for it in [self.leaders().get(partition, -1)] if it > 0), None),
-            "a leader",
-        )
+        return until(lambda: self._led(partition, not_by=-1), f"a leader of {partition}")
 
-    def in_sync(self, partition: int) -> set[int]:
-        return set(self.metadata().topics[self.topic].partitions[partition].isrs)
+    def in_sync(self, partition: int) -> frozenset[int]:
+        """The replicas in sync, as the partition's leader knows them."""
+        leader = self.leader(partition)
+        view = self.views().get(leader)
+        return frozenset() if view is None else view.partitions[partition].in_sync
 
     def controller(self) -> int:
-        return until(
-            lambda: next((it for it in [self.metadata().controller_id] if it > 0), None),
-            "a controller",
-        )
+        """Whom all that answer hold for the controller."""
+        return until(self._controller, "a controller")
+
+    def _led(self, partition: int, not_by: int) -> int | None:
+        leader = self.leaders().get(partition, -1)
+        return leader if leader not in (-1, not_by) else None
+
+    def _controller(self) -> int | None:
+        named = {view.controller for view in self.views().values()}
+        return min(named) if len(named) == 1 else None
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -100,18 +112,30 @@ class Scene:
 
     def wait_led(self, partition: int, *, not_by: int) -> int:
         """Until somebody else leads the partition; who that is."""
-        return until(
-            lambda: next(
-                (it for it in [self.leaders()[partition]] if it not in (-1, not_by)), None
-            ),
-            f"another leader of {partition} than broker {not_by}",
-        )
+        what = f"another leader of {partition} than broker {not_by}"
+        return until(lambda: self._led(partition, not_by), what)
 
     def wait_controller(self, *, not_by: int) -> int:
-        return until(
-            lambda: next((it for it in [self.controller()] if it != not_by), None),
-            f"another controller than broker {not_by}",
-        )
+        """Until the others hold somebody else for the controller; whom."""
+
+        def look() -> int | None:
+            named = {view.controller for each, view in self.views().items() if each != not_by}
+            return min(named) if len(named) == 1 and not_by not in named else None
+
+        return until(look, f"another controller than broker {not_by}")
+
+    def wait_brokers(self, *expected: int, seen_by: int | None = None) -> None:
+        """Until all that answer, or this one, hold just these for alive."""
+
+        def look() -> bool:
+            seen = {each: view.brokers for each, view in self.views().items()}
+            return (
+                {*seen.values()} == {frozenset(expected)}
+                if seen_by is None
+                else (seen.get(seen_by) == frozenset(expected))
+            )
+
+        until(lambda: look() or None, f"brokers {expected}")
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
         until(lambda: holds() or None, what)
@@ -188,19 +212,6 @@ def under_load(cluster: Cluster, bootstrap: str = "", topic: str = TOPIC) -> Ite
         scene.end()
     finally:
         scene.abandon()
-
-
-def leaders_by(address: str, topic: str) -> dict[int, int]:
-    """Who leads each partition, as the broker at the address knows it."""
-    admin = AdminClient(
-        {**LIBRDKAFKA, "bootstrap.servers": address, "metadata.recovery.strategy": "none"}
-    )
-    return _leaders(admin, topic)
-
-
-def _leaders(admin: Any, topic: str) -> dict[int, int]:
-    partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
-    return {number: partition.leader for number, partition in partitions.items()}
 
 
 def until(look: Callable[[], T | None], what: str, seconds_max: float = RECOVERY_S_MAX) -> T:

@@ -10,7 +10,7 @@ from tests.cluster_support import Cluster
 from tests.system.cluster.scene import PARTITIONS, under_load
 
 # Several times what it takes to replace a leader.
-STANDSTILL_S = 4.0
+STANDSTILL_S = 5.0
 
 
 def test_a_leader_stands_still(tmp_path: Path) -> None:
