@@ -34,6 +34,11 @@ class Owner(Protocol):
     flushing: Flushing
     idleness: Idleness
 
+    def snapshot(self) -> bytes | None:
+        """What a copy that begins anew must know of the log before its start; None if that cannot
+        be told now."""
+        ...
+
     def fail(self, error: StorageError) -> None:
         """The disk cannot be trusted: nothing more is said or written."""
         ...
@@ -119,6 +124,14 @@ class Writing:
         base_offset = log.stage(read_header(view), view, term)
         place = BatchPlace(base_offset, log.next_offset, term, membership)
         self._raft.written([place], self._around.monotonic_ms())
+
+    def take_back_own(self, error: StorageError) -> None:
+        """What a leader staged cannot be told of, for want of room on the disk: nor is it written
+        then, as if the disk had had no room for that."""
+        assert not self._received, "a leader that follows"
+        self._log.unstage()
+        self._take_back()
+        self._owner.on_written(error)
 
     def own(self) -> None:
         """Copy what waits to be written, since the memory it lies in is about to be used again."""

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from penstock.broker.assignment import Assignment
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
+from penstock.broker.staged_destination import Channels, NoChannels
 from penstock.broker.staging import Committed, Staging
+from penstock.broker.staging_coordinator import StagingCoordinator, StagingParts
 from penstock.broker.staging_log import StagingLog
 from penstock.broker.topics import Topics
 from penstock.coordination.staging.records import NamedAttempt, StagedBatch
@@ -30,13 +32,25 @@ from tests.support import CONFIG, ManualClock, alone, batch
 class Life:
     """One life of the parts of a broker that staged writes need."""
 
-    staging: Staging
-    table: StagedWrites
-    log: StagingLog
+    coordinator: StagingCoordinator
     topics: Topics
     partitions: Partitions
     clock: ManualClock
     flusher: ThreadFlusher
+    leaders: Leaders
+
+    @property
+    def staging(self) -> Staging:
+        assert self.coordinator._serving is not None
+        return self.coordinator._serving
+
+    @property
+    def table(self) -> StagedWrites:
+        return self.staging._table
+
+    @property
+    def log(self) -> StagingLog:
+        return self.staging.log
 
     def start_stage(
         self,
@@ -129,7 +143,9 @@ class Life:
 
 
 @contextlib.asynccontextmanager
-async def living(disk: SimulatedDisk, clock: ManualClock | None = None) -> AsyncIterator[Life]:
+async def living(
+    disk: SimulatedDisk, clock: ManualClock | None = None, channels: Channels | None = None
+) -> AsyncIterator[Life]:
     """From start to an orderly stop."""
     clock = clock or ManualClock()
     flusher = ThreadFlusher(asyncio.get_running_loop(), 2)
@@ -141,19 +157,28 @@ async def living(disk: SimulatedDisk, clock: ManualClock | None = None) -> Async
     assignment = Assignment(CONFIG, me, registry, partitions)
     leaders = Leaders(me, registry, partitions, clock)
     topics = Topics(CONFIG, registry, partitions, assignment, leaders)
-    log = StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
-    table = StagedWrites()
-    staging = Staging(log, table, registry=registry)
+    coordinator = StagingCoordinator(
+        StagingParts(
+            registry=registry,
+            topics=topics,
+            partitions=partitions,
+            leaders=leaders,
+            channels=channels or NoChannels(),
+            driver=driver,
+            flusher=flusher,
+            clock=clock,
+        )
+    )
     partitions.begin()
-    await topics.open_all(between=staging.begin)
+    await topics.open_all(between=coordinator.begin)
     with contextlib.suppress(TopicExists):
         await topics.create("orders", 2, {})
-    await staging.start()
+    await coordinator.start()
     try:
-        yield Life(staging, table, log, topics, partitions, clock, flusher)
+        yield Life(coordinator, topics, partitions, clock, flusher, leaders)
     finally:
-        staging.begin_closing()
-        await staging.stop()
+        coordinator.begin_closing()
+        await coordinator.stop()
         if not disk.crashed:
             await partitions.close()
         flusher.stop()
