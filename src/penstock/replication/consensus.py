@@ -175,6 +175,7 @@ class Consensus:
             if is_hurrying and isinstance(self.raft.part, Campaign):
                 retry_ms = now_ms + _FIRST_CAMPAIGN_RETRY_MS
                 self.raft.deadline_ms = min(self.raft.deadline_ms, retry_ms)
+            self._owner.on_part()
 
     def catch_up(self) -> None:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
@@ -192,6 +193,7 @@ class Consensus:
             self.raft.follow_commit(sender, term, commit_offset, self._around.monotonic_ms())
         except CorruptLog as error:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
+        self._owner.on_part()
 
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
@@ -317,6 +319,7 @@ class Consensus:
             self._dispatch(sender, message, payload)
         except (BatchError, CorruptLog) as error:
             logger.error("%s: a message from %s is refused: %s", self._log.name, sender, error)
+        self._owner.on_part()
 
     def _dispatch(self, sender: Node, message: Message, payload: memoryview) -> None:
         raft, now_ms = self.raft, self._around.monotonic_ms()

@@ -298,6 +298,11 @@ class Replica:
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
+    def on_part(self) -> None:
+        raft = self.consensus.raft
+        if self.is_leader and (raft.leading is None or self.term != raft.state.term):
+            self._lose_leadership()
+
     def on_progress(self) -> None:
         raft = self.consensus.raft
         leading, state = raft.leading, raft.state

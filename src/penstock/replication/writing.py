@@ -55,6 +55,11 @@ class Owner(Protocol):
         """The log ends there from now on, and may go on with something else."""
         ...
 
+    def on_part(self) -> None:
+        """This node may lead no longer: what is proposed from now on has no term to be in, though
+        the turn is not over and the new term not saved."""
+        ...
+
     def on_progress(self) -> None:
         """A turn is over."""
         ...

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
 from penstock.model.errors import DiskFull, NotLeader, PenstockError, StorageError, StorageFailed
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
@@ -16,6 +18,8 @@ from penstock.raft.messages import (
 from penstock.records.header import read_header
 from penstock.replication.saved_state import RAFT_JOURNAL
 from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
+
+NOTHING = memoryview(b"")
 
 
 def vote(term: int) -> VoteRequest:
@@ -430,3 +434,41 @@ def test_a_leader_without_room_to_save_takes_back_what_it_could_not_tell_of() ->
     one.flusher.run_all()
     one.answer(3)
     assert told == [None]
+
+
+def test_a_leader_that_hears_of_a_newer_term_takes_nothing_more() -> None:
+    """Not while that is being saved, and not in the turn in which it is heard: what was staged in
+    the old term would be written as if the new leader had sent it."""
+    one = One()
+    one.lead()
+    waiting = one.propose()
+    one.participant.receive(OTHER, AppendAnswer(term=5, is_matching=False, end_offset=0), NOTHING)
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.driver.end_turn()
+    assert one.flusher.jobs, "the term is being saved"
+    with pytest.raises(NotLeader):
+        one.propose()
+    assert [type(error) for error in waiting] == [NotLeader]
+    assert one.heard[-1] == ("leads", False)
+    one.flusher.run_all()
+    one.append(5, (1, 1), made(1, 1, term=5))
+    one.flusher.run_all()
+    assert one.replica.failure is None
+    assert one.log.written_offset == 2, "the new leader's batch, in the place of the old one's"
+
+
+def test_a_leader_that_hears_of_a_newer_term_in_a_save_takes_nothing_more() -> None:
+    """What came while the disk was busy is heard when it is not."""
+    one = One()
+    one.lead()
+    assert one.participant.change_membership(
+        Membership(frozenset((ME, OTHER, THIRD)), frozenset([Node(4, 1)]))
+    )
+    assert one.flusher.jobs, "the membership is being saved"
+    one.receive(AppendAnswer(term=5, is_matching=False, end_offset=0))
+    one.flusher.run_one()
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.flusher.run_all()
+    assert one.replica.failure is None
