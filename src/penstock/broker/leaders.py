@@ -59,8 +59,8 @@ class Leaders:
 
     def of(self, topic: TopicImage, number: int) -> Leader:
         """Who leads the partition."""
-        replica = self._partitions.replica(topic.name, number)
-        if replica is not None and replica.is_leader:
+        partition = self._partitions.get(topic.name, number)
+        if partition is not None and (replica := partition.replica).is_leader:
             in_sync = tuple(sorted(BrokerId(node.broker) for node in replica.in_sync))
             return Leader(self._me, replica.term, in_sync or (self._me,))
         claim = self.claim(topic, number)
@@ -99,8 +99,9 @@ class Leaders:
         """What is remembered of the topic if it is deleted now."""
         partitions = []
         for number in range(len(topic.partitions)):
-            replica = self._partitions.replica(topic.name, number)
-            if replica is not None:
+            partition = self._partitions.get(topic.name, number)
+            if partition is not None:
+                replica = partition.replica
                 start_offset, end_offset = replica.log.start_offset, replica.high_watermark
             elif (claim := self.claim(topic, number)) is not None:
                 start_offset, end_offset = claim.told.start_offset, claim.told.commit_offset
