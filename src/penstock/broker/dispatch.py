@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from penstock.broker.context import Context
 from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.handlers import fetch, groups, produce, removals, staging, topics
+from penstock.broker.handlers import cluster, fetch, groups, produce, removals, staging, topics
 from penstock.broker.session import Session
 from penstock.model.errors import InternalError, PenstockError
 from penstock.protocol import calls
@@ -50,6 +50,10 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.COMMITTED_EPOCH.number: staging.committed_epoch,
     calls.LIST_REMOVALS.number: removals.list_removals,
     calls.LIST_DELETED_TOPICS.number: removals.list_deleted_topics,
+    calls.DESCRIBE_CLUSTER.number: cluster.describe_cluster,
+    calls.CHANGE_PLACEMENT.number: cluster.change_placement,
+    calls.ELECT_LEADERS.number: cluster.elect_leaders,
+    calls.DESCRIBE_BROKER.number: cluster.describe_broker,
 }
 
 

@@ -82,6 +82,18 @@ class Leaders:
         # One of this broker's own that it cannot keep yet, or no longer, helps nobody.
         return None if claim is None or claim.node.broker == self._me else claim
 
+    def told(self, topic: TopicImage, number: int) -> LeaderClaim | None:
+        """The same, also where the leader is this broker."""
+        partition = self._partitions.get(topic.name, number)
+        if partition is None or not (replica := partition.replica).is_leader:
+            return self.claim(topic, number)
+        told = replica.consensus.claim
+        if told is None:
+            return None
+        # Of a lone copy Raft is not told how far it is.
+        told = told._replace(commit_offset=replica.high_watermark)
+        return LeaderClaim(replica.consensus.raft.state.me, told.term, told)
+
     def find(self, topic: str, number: int) -> Partition:
         """The partition, which this broker leads; NotLeader, or why it cannot be used."""
         try:

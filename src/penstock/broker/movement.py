@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 # How often is looked at what is under way, and at everything.
 _LOOK_S: Final = 0.05
 _SWEEP_S: Final = 2.0
+# So long after a step the next one is soon to be expected.
+_EXPECTED_S: Final = 1.0
 # A preferred leader that has been in sync for so long is not about to fail again.
 _STEADY_S: Final = 10.0
 # Between two attempts to let another lead: each keeps producers waiting.
@@ -82,9 +84,10 @@ class Movement:
         self._clock = clock
         self._image: ClusterImage | None = None
         self._alive: dict[int, Node] = {}
-        # To be looked at; under way; and waiting to be, by the broker that is to catch up.
+        # To be looked at; under way, with the time of the last step; and waiting to be under way,
+        # by the broker that is to catch up.
         self._changed: dict[TopicPartition, None] = {}
-        self._moving: dict[TopicPartition, None] = {}
+        self._moving: dict[TopicPartition, float] = {}
         self._queued: dict[int, dict[TopicPartition, None]] = {}
         self._reached: dict[TopicPartition, _Reached] = {}
         # Since when the preferred leader is in sync, and when another was last asked to lead.
@@ -125,7 +128,7 @@ class Movement:
         if now >= self._sweep_at:
             self._sweep_at = now + _SWEEP_S
             self._sweep(now)
-        names, self._changed = self._changed | self._moving, {}
+        names, self._changed = [*(self._changed | self._moving)], {}
         learning = self._learning()
         for name in names:
             self._attend(name, learning, now)
@@ -163,7 +166,8 @@ class Movement:
 
     def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
         if is_leader:
-            self._changed[partition.name] = None
+            # It has yet to hear how far the others are.
+            self._moving[partition.name] = self._clock.monotonic()
             self._woken.set()
         else:
             self._steady_since.pop(partition.name, None)
@@ -225,13 +229,13 @@ class Movement:
 
     def _attend(self, name: TopicPartition, learning: Counter[int], now: float) -> None:
         """Take the partition's next step, if it has one and nothing has to be waited for."""
-        self._moving.pop(name, None)
+        stepped_at = self._moving.pop(name, now - _EXPECTED_S)
         led = self._find(name)
         if led is None:
             return
         claim = led.participant.claim
         if claim is None or not claim.is_settled or led.participant.is_handing_over:
-            self._moving[name] = None
+            self._moving[name] = now
             return
         membership, alive = claim.membership, self._alive
         if is_reached(led.placement.replicas, membership, alive):
@@ -241,8 +245,9 @@ class Movement:
         step = next_step(self._situation(led, membership))
         if step is None:
             # The others are looked at with everything: they may wait for a broker that is dead.
-            if any(alive.get(node.broker) == node for node in membership.learners):
-                self._moving[name] = None
+            is_learning = any(alive.get(node.broker) == node for node in membership.learners)
+            if is_learning or now - stepped_at < _EXPECTED_S:
+                self._moving[name] = stepped_at
         elif step.kind is Kind.ADD and learning[step.node.broker] >= PARTITIONS_CATCHING_UP_MAX:
             self._queued.setdefault(step.node.broker, {})[name] = None
         else:
@@ -266,7 +271,7 @@ class Movement:
             if participant.change_membership(step.after(participant.membership)):
                 logger.debug("%s, broker %s: %s", name, step.node, step.kind.value)
             learning[step.node.broker] += step.kind is Kind.ADD
-        self._moving[name] = None
+        self._moving[name] = now
 
     def _arrived(self, led: _Led, membership: Membership) -> None:
         name = led.partition.name
