@@ -42,6 +42,14 @@ class ClusterChanges:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def target(self, name: TopicPartition) -> Replicas:
+        """Who should have a copy of the partition. UnknownTopic, InvalidPlacement."""
+        return _target(self._registry.image, name)
+
+    def check(self, name: TopicPartition, replicas: Replicas) -> None:
+        """Raise what `move` would."""
+        _check_brokers(self._registry.image, name, replicas, self.target(name))
+
     async def move(
         self, wanted: Mapping[TopicPartition, Replicas], *, is_dry_run: bool = False
     ) -> list[Moved]:
