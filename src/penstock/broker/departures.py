@@ -65,18 +65,19 @@ class Departures:
     async def _run(self) -> None:
         while True:
             self._woken.clear()
-            leaving = self._leaving()
-            while leaving:
-                for partition in leaving:
-                    await self.let_go(partition)
+            if await self.look():
                 await asyncio.sleep(_LOOK_S)
-                leaving = self._leaving()
-            await self._woken.wait()
+            else:
+                await self._woken.wait()
 
-    def _leaving(self) -> list[Partition]:
-        return [each for each in self._partitions.all() if self._assignment.is_leaving(each)]
+    async def look(self) -> bool:
+        """Remove what may go; whether there was anything that is to."""
+        leaving = [each for each in self._partitions.all() if self._assignment.is_leaving(each)]
+        for partition in leaving:
+            await self._let_go(partition)
+        return bool(leaving)
 
-    async def let_go(self, partition: Partition) -> None:
+    async def _let_go(self, partition: Partition) -> None:
         """Remove the copy if it may go."""
         if self._memory(partition) is None:
             return

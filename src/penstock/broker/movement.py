@@ -98,10 +98,14 @@ class Movement:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        self.attend()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def attend(self) -> None:
+        """From now on know what `look` has to look at."""
         self._registry.watch(self._on_image)
         self._on_image(self._registry.image)
         self._partitions.watch_leadership(self._on_leadership)
-        self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
         if self._task is not None:

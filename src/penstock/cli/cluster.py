@@ -288,13 +288,18 @@ def _elect(bootstrap: str, *, as_json: bool) -> None:
 
 
 def _show_status(found: ClusterStatus, *, everything: bool) -> None:
-    rows = [_broker_row(each) for each in found.brokers]
-    show_table(rows, ("broker", "address", "host", "state", "leaders", "replicas", "bytes"))
+    # Hosts are of interest where brokers share them, or there are several.
+    hosts = ("host",) if len({each.host for each in found.brokers if each.host}) > 1 else ()
+    columns = ("broker", "address", *hosts, "state", "leaders", "replicas", "bytes")
+    show_table([_broker_row(each) for each in found.brokers], columns)
     partitions = found.partitions
     shown = [each for each in partitions if everything or _troubles(each)]
     if shown:
-        columns = ("topic", "partition", "leader", "in_sync", "target", "state")
-        _show_some([_partition_row(each) for each in shown], columns, limit=not everything)
+        _show_some(
+            [_partition_row(each) for each in shown],
+            ("topic", "partition", "leader", "in_sync", "target", "state"),
+            limit=not everything,
+        )
     moving = sum(not each.is_reached for each in partitions)
     lacking = sum(len(each.in_sync) < len(each.target) for each in partitions)
     leaderless = sum(each.leader is None for each in partitions)
@@ -302,13 +307,15 @@ def _show_status(found: ClusterStatus, *, everything: bool) -> None:
         f"{_partitions(len(partitions))}: {leaderless} without a leader, {lacking} with copies "
         f"missing or behind, {moving} not where they should be."
     )
+    controllers = [each.broker for each in found.brokers if each.is_controller]
+    if controllers and not found.is_alone:
+        note(f"Broker {controllers[0]} is the controller.")
     if found.is_alone:
         note("This broker is on its own: `penstock up --brokers 3` starts a cluster.")
 
 
 def _broker_row(broker: BrokerStatus) -> Row:
-    states = ["alive" if broker.is_alive else "dead"]
-    states += ["drained"] * broker.is_drained + ["controller"] * broker.is_controller
+    states = ["alive" if broker.is_alive else "dead", *["drained"] * broker.is_drained]
     return {
         "broker": broker.broker,
         "address": broker.address or None,
