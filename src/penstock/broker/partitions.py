@@ -74,10 +74,10 @@ class Partitions:
         """Where the partition's files are."""
         return self.folders.folder(name)
 
-    def replica(self, topic: str, partition: int) -> Replica | None:
+    def get(self, topic: str, partition: int) -> Partition | None:
         """This broker's copy, if it has one that is open."""
         found = self._open.get((topic, partition))
-        return found.replica if found is not None and found.is_open else None
+        return found if found is not None and found.is_open else None
 
     def watch_leadership(self, callback: Callable[[Partition, bool], None]) -> None:
         """Have each change of who leads a partition here told, in a turn of its own: by then
@@ -103,6 +103,11 @@ class Partitions:
 
     def open_found(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
         """At start: open partitions of a topic as they are found."""
+        if self.folders.has(topic.name):
+            # Also where all copies were let go: what they remember goes with the topic.
+            self._topic_ids[topic.name] = topic.id
+        if not numbers:
+            return
         try:
             # After a crash nobody knows whether the names that are there are on the disk.
             self.folders.make(topic.name, topic.id, numbers, flush=not self._was_clean)
@@ -163,6 +168,18 @@ class Partitions:
         for name in [name for name in self._offline if name[0] == topic]:
             del self._offline[name]
         self._topic_ids.pop(topic, None)
+
+    async def let_go(self, partition: Partition, memory: bytes) -> None:
+        """Throw away this copy of a partition, which others have; nothing is heard of it once this
+        has begun. memory: see `TopicFolders.let_go`. StorageError."""
+        self._leave(partition)
+        partition.is_open = False
+        partition.wake_all()
+        await _idle(partition)
+        self._open.pop(partition.name, None)
+        partition.replica.discard()
+        await asyncio.to_thread(self.folders.let_go, partition.name, memory)
+        await asyncio.to_thread(self.folders.empty_trash)
 
     def begin_closing(self) -> None:
         """Long polls are answered with what there is, and no new ones wait."""

@@ -329,7 +329,10 @@ class Replica:
             if self.listener is not None:
                 self.listener.on_leadership(True)
         self._accepts = is_leader and leading is not None and leading.transfer_to is None
-        is_served = not self._waiting.by_durable
+        # Raft has to hear of the commit by which the others left, so that it can be told.
+        is_served = (
+            not self._waiting.by_durable and state.members.latest.offset < state.commit_offset
+        )
         if is_leader and state.is_alone and not state.membership.learners and is_served:
             self.is_alone = True
             self._waiting.share(is_alone=True)
