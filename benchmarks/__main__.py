@@ -21,9 +21,11 @@ from benchmarks import (
     codec,
     compaction,
     end_to_end,
+    failover,
     partitions,
     produce_pipelined,
     produce_round_trip,
+    replicated,
     report,
     spark,
     startup,
@@ -50,6 +52,8 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "partitions": partitions.run,
     "startup": startup.run,
     "compaction": compaction.run,
+    "replicated": replicated.run,
+    "failover": failover.run,
     "spark": spark.run,
 }
 
