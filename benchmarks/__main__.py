@@ -26,6 +26,7 @@ from benchmarks import (
     produce_pipelined,
     produce_round_trip,
     replicated,
+    replication_cost,
     report,
     spark,
     startup,
@@ -53,6 +54,7 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "startup": startup.run,
     "compaction": compaction.run,
     "replicated": replicated.run,
+    "replication_cost": replication_cost.run,
     "failover": failover.run,
     "spark": spark.run,
 }

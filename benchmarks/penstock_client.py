@@ -32,6 +32,21 @@ def produce(bootstrap: str, topic: str, value: bytes, count: int) -> float:
     return _run(run())
 
 
+def produce_in_turn(bootstrap: str, topic: str, partitions: int, value: bytes, count: int) -> float:
+    """Seconds until so many messages are confirmed, of which each goes to the next partition."""
+
+    async def run() -> float:
+        async with penstock.connect(bootstrap) as queue, queue.producer() as producer:
+            start_s = time.perf_counter()
+            send = producer.send
+            for number in range(count):
+                await send(topic, value, partition=number % partitions)
+            await producer.flush()
+            return time.perf_counter() - start_s
+
+    return _run(run())
+
+
 def consume(bootstrap: str, topic: str, value_bytes: int, count: int) -> float:
     async def run() -> float:
         start_s = time.perf_counter()
