@@ -235,6 +235,8 @@ class Consensus:
                 self._writing.append_own(first_of_term(self._around.clock.now_ms()), None)
             if not self._save_if_due(now_ms):
                 self._writing.own()
+                if raft.leading is None:
+                    self._owner.accepts = False
                 return False
             if not self._writing.begin_anew():
                 return False

@@ -129,7 +129,7 @@ class Replica:
         self._driver = around.driver
         self._clock = around.clock
         self._dirty = False
-        self._accepts = False
+        self.accepts = False
         # As of the last turn.
         self.term = -1
         self._waiting = Waiting()
@@ -151,7 +151,7 @@ class Replica:
         """Append a batch; `done` is called when it is as safe as `acks` says or has failed. Returns
         the offset of its first record, which holds only if `done` brings no error. The bytes of
         `batch` are stamped in place and needed until the turn ends."""
-        if not self._accepts:
+        if not self.accepts:
             raise _refusal(self.name, self.failure)
         base_offset = self.log.stage(header, batch, self.term)
         if done is not None:
@@ -321,7 +321,7 @@ class Replica:
             self.is_leader = True
             if self.listener is not None:
                 self.listener.on_leadership(True)
-        self._accepts = is_leader and leading is not None and leading.transfer_to is None
+        self.accepts = is_leader and leading is not None and leading.transfer_to is None
         is_served = not self._waiting.by_durable
         if is_leader and state.is_alone and not state.membership.learners and is_served:
             self.is_alone = True
@@ -338,7 +338,7 @@ class Replica:
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
         self.log.failure = self.log.failure or error.message
-        self._accepts = False
+        self.accepts = False
         self._waiting.fail_after(-1, error)
         if not self.is_alone:
             if self.is_leader:
@@ -381,7 +381,7 @@ class Replica:
         return min(self.high_watermark, leading.replicated_offset(self.min_insync_replicas))
 
     def _lose_leadership(self) -> None:
-        self.is_leader = self._accepts = False
+        self.is_leader = self.accepts = False
         self._waiting.fail_after(-1, _refusal(self.name, None))
         if self.listener is not None:
             self.listener.on_leadership(False)

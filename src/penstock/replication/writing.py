@@ -31,6 +31,9 @@ class Owner(Protocol):
     """Everything before it is as durable as the topic asks."""
     is_alone: bool
     """Whether there is nobody else: then Raft has nothing to wait for."""
+    accepts: bool
+    """Whether anything may be proposed: not when Raft leads no longer, even if that must be saved
+    before anybody can be told."""
     flushing: Flushing
     idleness: Idleness
 
