@@ -22,6 +22,7 @@ from benchmarks import (
     compaction,
     end_to_end,
     failover,
+    many_partitions,
     partitions,
     produce_pipelined,
     produce_round_trip,
@@ -56,6 +57,7 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "replicated": replicated.run,
     "replication_cost": replication_cost.run,
     "failover": failover.run,
+    "many_partitions": many_partitions.run,
     "spark": spark.run,
 }
 
