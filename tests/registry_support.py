@@ -1,11 +1,14 @@
-"""Clusters for tests of facts and placement, made from a few numbers."""
+"""Clusters for tests of facts and placement, made from a few numbers; patience with real ones."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.model.ids import BrokerId, TopicId
+from penstock.registry.api import Registry
 from penstock.registry.changing import ChangingRegistry
 from penstock.registry.facts import Change, Facts, Move, RegisterBroker, Replicas, apply
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
@@ -99,3 +102,15 @@ class SharedFacts(ChangingRegistry):
         """As if somebody had emptied the store."""
         self.facts = Facts(cluster_id="another")
         self._install(self.facts.image())
+
+
+def leads(registry: Registry) -> bool:
+    """Whether it holds itself for the controller at this moment."""
+    return registry.is_controller
+
+
+async def eventually(holds: Callable[[], object], seconds_max: float = 15) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to be"
+        await asyncio.sleep(0.01)

@@ -3,13 +3,12 @@ ports, each a process that can be killed and started again on what it kept."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
@@ -183,15 +182,3 @@ def visitor(config: ZooKeeperConfig) -> Iterator[Any]:
     finally:
         client.stop()
         client.close()
-
-
-def leads(registry: ZooKeeperRegistry) -> bool:
-    """Whether it holds itself for the controller at this moment."""
-    return registry.is_controller
-
-
-async def eventually(holds: Callable[[], object], seconds_max: float = 15) -> None:
-    deadline = time.monotonic() + seconds_max
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to be"
-        await asyncio.sleep(0.01)

@@ -18,8 +18,8 @@ class _Audience:
 
     __slots__ = ("changed", "is_whole_due", "version")
 
-    def __init__(self) -> None:
-        self.version = 0
+    def __init__(self, version: int) -> None:
+        self.version = version
         self.is_whole_due = True
         self.changed: set[PartitionId] = set()
 
@@ -31,6 +31,8 @@ class OwnClaims:
         self.incarnation = incarnation
         self._claims: dict[PartitionId, Claim] = {}
         self._audiences: dict[Node, _Audience] = {}
+        # The largest that any peer was told: one that was out of reach remembers its last.
+        self._version = 0
 
     def __getitem__(self, partition: PartitionId) -> Claim | None:
         return self._claims.get(partition)
@@ -41,7 +43,7 @@ class OwnClaims:
 
     def add_peer(self, node: Node) -> None:
         """It is to be told everything: it is new, or was out of reach."""
-        self._audiences[node] = _Audience()
+        self._audiences[node] = _Audience(self._version)
 
     def remove_peer(self, node: Node) -> None:
         self._audiences.pop(node, None)
@@ -70,6 +72,7 @@ class OwnClaims:
         """The next one to the peer."""
         audience = self._audiences[node]
         audience.version += 1
+        self._version = max(self._version, audience.version)
         is_whole = audience.is_whole_due
         concerned = self._claims.keys() if is_whole else audience.changed
         claims = {

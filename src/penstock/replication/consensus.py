@@ -212,6 +212,20 @@ class Consensus:
         self.turn()
         return is_tried
 
+    def give_way(self) -> None:
+        """Ask whoever of those in sync has most to lead instead, since the disk here does not take
+        what a leader writes. Until another leads, nothing changes here."""
+        leading = self.raft.leading
+        if leading is None:
+            return
+        followers = leading.followers
+        nodes = [node for node in self.in_sync.nodes if node in followers]
+        if nodes:
+            successor = max(nodes, key=lambda node: followers[node].match_offset)
+            logger.warning("%s is to be led by %s", self._log.name, successor)
+            request = CampaignRequest(term=self.raft.state.term)
+            self._around.peers.send(successor, self._partition, request, b"")
+
     # --- the loop --------------------------------------------------------------------------------
 
     def turn(self) -> None:
@@ -279,7 +293,9 @@ class Consensus:
             # Nobody was told anything, so it may be tried again.
             logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)
             self.raft.state.is_unsaved = True
-            self._is_stuck = True
+            if self.raft.leading is not None:
+                self._writing.take_back_own(job.error)
+            self._is_stuck = self._keeper.is_due(self.raft)
             self._writing.try_later()
         else:
             self._owner.fail(job.error)

@@ -18,6 +18,7 @@ from penstock.replication.driver import Driver
 from penstock.replication.parcel import Parcel
 from penstock.replication.peer_links import PeerLinks
 from penstock.replication.replicas import TICK_MS, Replicas
+from penstock.replication.transport import TIMING
 
 # Later than this, the loop was held up or the process was stopped.
 _LATE_MS: Final = 100
@@ -99,6 +100,7 @@ class Peering:
 
     def _on_down(self, node: Node) -> None:
         self.replicas.remove_peer(node)
+        self.replicas.suspect_peer(node, self._now_ms(), TIMING.election_ms)
 
     # --- time ------------------------------------------------------------------------------------
 

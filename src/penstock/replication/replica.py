@@ -13,7 +13,7 @@ nothing beyond it is ever read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import (
@@ -25,7 +25,6 @@ from penstock.model.errors import (
     StorageFailed,
 )
 from penstock.model.ids import PartitionId
-from penstock.model.removal import Removal
 from penstock.model.topic_config import Durability
 from penstock.raft.membership import Membership, Node
 from penstock.records.header import BatchHeader
@@ -34,6 +33,7 @@ from penstock.replication.deletions import Deletions
 from penstock.replication.flushing import Flushing
 from penstock.replication.idleness import Idleness
 from penstock.replication.in_sync import NOBODY
+from penstock.replication.patience import Patience
 from penstock.replication.transport import Surroundings
 from penstock.replication.waiting import ACKS_ALL, Done, Waiting
 from penstock.storage.files import Directory
@@ -110,7 +110,7 @@ class Replica:
             includes_active=durability == "fsync",
             on_durable=self._on_durable,
             on_failed=self.fail,
-            on_over=self.idleness.tell,
+            on_over=self._on_flush_over,
         )
         self.consensus = Consensus(
             self,
@@ -132,6 +132,7 @@ class Replica:
         self.accepts = False
         # As of the last turn.
         self.term = -1
+        self._patience = Patience()
         self._waiting = Waiting()
         self._by_acks = self._waiting.by_acks
         self._by_commit = self._waiting.by_commit
@@ -187,10 +188,6 @@ class Replica:
             done(None)
         else:
             self.deletions.delete_before(offset, done)
-
-    def explain(self, removals: Iterable[Removal]) -> None:
-        """Remember why offsets are gone. What is gone by now: files may still be unlinked."""
-        self.deletions.explain(removals)
 
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
@@ -274,6 +271,7 @@ class Replica:
         if self.listener is not None:
             self.listener.on_written(error)
         if error is None:
+            self._patience.on_taken()
             if self.durability == "os":
                 self.durable_offset = self.log.written_offset
         elif self.log.failed:
@@ -281,6 +279,8 @@ class Replica:
         else:
             # The offsets of what is not in the file go to the next ones.
             self._waiting.fail_after(self.log.next_offset, error)
+            if self._patience.is_over(self._around.monotonic_ms()):
+                self.consensus.give_way()
 
     def on_copied(self, headers: Sequence[BatchHeader]) -> None:
         if self.durability == "os":
@@ -344,6 +344,7 @@ class Replica:
             if self.is_leader:
                 self._lose_leadership()
             self._around.peers.note(self.partition, None)
+            self.consensus.give_way()
         # Those who waited are told of the failure, so it must not come back after a restart: the
         # kernel may still have it in its cache, and would say that it is on the disk. But others
         # may count on what was reported to be durable here.
@@ -360,6 +361,11 @@ class Replica:
             self.durable_offset = max(self.durable_offset, offset)
             self.consensus.turn()
             self._driver.end_turn()
+
+    def _on_flush_over(self) -> None:
+        self.idleness.tell()
+        # What there was to say because of it is sent.
+        self._driver.end_turn()
 
     def _advance(self, offset: int) -> None:
         if offset <= self.high_watermark:

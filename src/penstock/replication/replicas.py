@@ -105,6 +105,21 @@ class Replicas:
         self._letters.pop(node, None)
         self._heartbeats.pop(node, None)
 
+    def suspect_peer(self, node: Node, now_ms: int, silence_ms: int) -> None:
+        """The connection to a broker ended: a process that died, more often than not. What it leads
+        is looked after as if it had been silent for so long; if it is heard again, it leads on."""
+        if (heard := self._heard.get(node)) is not None:
+            heard.heard_ms = min(heard.heard_ms, now_ms - silence_ms)
+        for partition, participant in self._participants.items():
+            if participant.leader == node:
+                participant.suspect(node, now_ms)
+                self._reschedule(partition, participant, now_ms)
+
+    def _reschedule(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
+        deadline_ms = participant.deadline_ms(now_ms)
+        if deadline_ms is not None:
+            self.schedule(partition, deadline_ms)
+
     def forget_peer(self, node: Node) -> None:
         """A broker is no part of the cluster any more."""
         self.remove_peer(node)
@@ -185,7 +200,7 @@ class Replicas:
             self._schedule_next(partition, now_ms)
 
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
-        self._hear(partition, participant)
+        self._hear(partition, participant, now_ms)
         deadline_ms = participant.deadline_ms(now_ms)
         is_due = deadline_ms is not None and deadline_ms <= now_ms
         if is_due or participant.is_busy:
@@ -202,7 +217,7 @@ class Replicas:
     def _is_scheduled(self, entry: tuple[int, int, PartitionId]) -> bool:
         return self._scheduled.get(entry[2]) == entry[0]
 
-    def _hear(self, partition: PartitionId, participant: Participant) -> None:
+    def _hear(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         """Tell a partition when those that it needs were last heard."""
         leader = participant.leader
         if leader == self._me:
@@ -213,7 +228,9 @@ class Replicas:
             told = heard.claims.get(partition)
             if told is not None and told.term == participant.term:
                 participant.hear(leader, heard.heard_ms)
-                if told.commit_offset > participant.commit_offset:
+                # To follow is to have heard the leader now: what it said long ago is no such sign.
+                is_fresh = now_ms - heard.heard_ms <= 2 * self._tick_ms
+                if is_fresh and told.commit_offset > participant.commit_offset:
                     participant.follow(leader, told)
 
     def _beat(self) -> None:
@@ -259,7 +276,7 @@ class Replicas:
             if participant is not None:
                 if isinstance(letter.message, VoteRequest):
                     # Whoever hears its leader is true to it, and must know that it does.
-                    self._hear(letter.partition, participant)
+                    self._hear(letter.partition, participant, now_ms)
                 participant.receive(parcel.sender, letter.message, memoryview(letter.payload))
 
     def _take_heartbeat(self, sender: Node, heartbeat: Heartbeat, now_ms: int) -> None:

@@ -123,6 +123,14 @@ class Writing:
         place = BatchPlace(base_offset, log.next_offset, term, membership)
         self._raft.written([place], self._around.monotonic_ms())
 
+    def take_back_own(self, error: StorageError) -> None:
+        """What a leader staged cannot be told of, for want of room on the disk: nor is it written
+        then, as if the disk had had no room for that."""
+        assert not self._received, "a leader that follows"
+        self._log.unstage()
+        self._take_back()
+        self._owner.on_written(error)
+
     def own(self) -> None:
         """Copy what waits to be written, since the memory it lies in is about to be used again."""
         self._log.own_staged()

@@ -123,12 +123,14 @@ def test_a_restart_is_noticed_and_its_claims_are_new() -> None:
     assert not pair.heard.is_restart(again.heartbeat(TWO, needs_whole=False))
 
 
-def test_whoever_is_reached_again_is_told_everything() -> None:
+def test_whoever_is_reached_again_is_told_everything_and_takes_it() -> None:
     pair = Pair()
     pair.own.note(P, claim(3))
-    pair.beat()
+    for _ in range(5):
+        pair.beat()
     pair.own.remove_peer(TWO)
     assert pair.own.peers == []
     pair.own.note(Q, claim(3))
     pair.own.add_peer(TWO)
-    assert pair.own.heartbeat(TWO, needs_whole=False).is_whole
+    assert pair.beat() == {P: claim(3), Q: claim(3)}
+    assert pair.heard.heard_ms == pair.now_ms, "it is not taken for one that was overtaken"

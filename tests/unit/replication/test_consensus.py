@@ -6,10 +6,11 @@ import errno
 
 import pytest
 
-from penstock.model.errors import NotLeader, PenstockError, StorageError
+from penstock.model.errors import DiskFull, NotLeader, PenstockError, StorageError, StorageFailed
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
+    CampaignRequest,
     ResetRequest,
     VoteAnswer,
     VoteRequest,
@@ -384,3 +385,64 @@ def test_it_does_not_go_on_so_for_ever() -> None:
     one.participant.on_time(one.clock.time_ms)
     one.driver.end_turn()
     assert one.said() == []
+
+
+def test_a_leader_whose_disk_fails_asks_the_one_that_has_most_to_lead() -> None:
+    """R-REP-2: another takes over at once, and what was committed can still be read here."""
+    one = One()
+    one.lead()
+    one.answer(1, sender=THIRD)
+    told = one.propose()
+    one.driver.end_turn()
+    one.answer(3, sender=THIRD)
+    one.disk.fail_next("flush", errno.EIO)
+    one.sent.clear()
+    one.flusher.run_all()
+    assert one.sent == [(THIRD, CampaignRequest(term=1), b"")]
+    assert [type(error) for error in told] == [StorageFailed]
+    assert ("leads", False) in one.heard
+    assert one.claims[-1] is None
+    assert one.replica.read(0, 1 << 20).length > 0
+
+
+def test_a_leader_that_has_no_room_for_long_asks_another_to_lead() -> None:
+    """R-REP-2: and goes on until another does."""
+    one = One()
+    one.lead()
+    one.disk.capacity_bytes = 0
+    one.sent.clear()
+    for wait_ms in (500, 600, 500):
+        one.clock.time_ms += wait_ms
+        one.alive_ms[OTHER] = one.clock.time_ms
+        assert [type(error) for error in refused(one)] == [DiskFull]
+    assert (OTHER, CampaignRequest(term=1), b"") in one.sent
+    assert one.replica.is_leader
+    one.disk.capacity_bytes = None
+    assert one.propose() == []
+
+
+def refused(one: One) -> list[PenstockError | None]:
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    return told
+
+
+def test_a_leader_without_room_to_save_takes_back_what_it_could_not_tell_of() -> None:
+    one = One()
+    one.lead()
+    one.disk.capacity_bytes = 0
+    assert one.participant.change_membership(Membership(frozenset({ME, OTHER})))
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    assert [type(error) for error in told] == [DiskFull]
+    assert one.replica.is_leader
+    assert not one.participant.is_busy, "it is not in the way of anything else"
+    assert one.replica.consensus.raft.state.membership.voters == {ME, OTHER, THIRD}
+    one.disk.capacity_bytes = None
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.answer(3)
+    assert told == [None]

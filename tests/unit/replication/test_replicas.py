@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from dataclasses import replace
+
 from penstock.model.ids import PartitionId, TopicId
 from penstock.model.limits import PARCEL_BYTES_MAX
 from penstock.raft.membership import Membership, Node
@@ -10,7 +13,7 @@ from penstock.replication.driver import Driver
 from penstock.replication.parcel import Parcel
 from penstock.replication.replicas import Replicas
 from penstock.replication.wire import encode
-from tests.raft_support import HEARTBEAT_MS, TIMING
+from tests.raft_support import HEARTBEAT_MS, NOOP, TIMING
 from tests.replica_chaos import ReplicaCheckers
 from tests.replica_cluster import PARTITION, Machine, ReplicaCluster
 
@@ -67,6 +70,27 @@ def test_what_the_leader_takes_everybody_has_and_knows_to_be_committed() -> None
     logs = [machine.bytes_from(0) for machine in company.machines]
     assert logs[0] == logs[1] == logs[2]
     assert [batch.payload for batch in leader.view.batches if batch.payload >= 0] == [*range(20)]
+
+
+def test_a_follower_that_lacks_much_outlives_its_leader() -> None:
+    """The leader said that all of it is committed, and died: that it once said so is no sign of
+    life, or the two that are left would wait for it for ever."""
+    company = Company()
+    leader = company.leader()
+    late = next(machine for machine in company.machines if machine is not leader)
+    company.run(1_000)
+    send = leader.send
+
+    def send_heartbeats_alone(parcel: Parcel) -> None:
+        send(replace(parcel, letters=()) if parcel.receiver == late.node else parcel)
+
+    leader.send = send_heartbeats_alone  # type: ignore[method-assign]
+    for payload in range(20):
+        leader.propose(payload)
+    company.run(1_000)
+    assert [batch.payload for batch in late.view.batches] == [NOOP]
+    leader.crash()
+    company.leader()
 
 
 def test_one_heartbeat_for_each_pair_and_tick_and_nothing_else_when_idle() -> None:
@@ -126,6 +150,30 @@ def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None
     assert len(company.high_watermarks()) == 1
     payloads = [batch.payload for batch in leader.view.batches if batch.payload >= 0]
     assert payloads == [2], "what only the old leader had was cut"
+
+
+def test_a_leader_whose_connections_ended_is_replaced_at_once() -> None:
+    """A process that died is not waited for like one that is silent."""
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    company.cut_off(leader)
+    for machine in company.machines:
+        if machine is not leader:
+            machine.replicas.suspect_peer(leader.node, company.cluster.now_ms, TIMING.election_ms)
+    company.run(TIMING.election_ms - 100)
+    assert any(company.leads(machine) for machine in company.machines if machine is not leader)
+
+
+def test_a_leader_that_is_still_heard_is_not_replaced_for_a_connection_that_ended() -> None:
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    terms = dict(company.checkers.leaders)
+    suspicious = next(machine for machine in company.machines if machine is not leader)
+    suspicious.replicas.suspect_peer(leader.node, company.cluster.now_ms, TIMING.election_ms)
+    company.run(3_000)
+    assert company.checkers.leaders == terms
 
 
 def test_an_old_claim_is_disputed_until_it_is_given_up() -> None:
@@ -249,6 +297,21 @@ def test_leadership_is_handed_over() -> None:
     company.run(500)
     assert company.leads(successor)
     assert not company.leads(leader)
+
+
+def test_another_leads_at_once_when_the_leaders_disk_fails() -> None:
+    """R-REP-2: it is asked to, and nobody waits for the election time."""
+    company = Company()
+    leader = company.leader()
+    leader.propose(1)
+    company.run(500)
+    readable = leader.bytes_from(0)
+    leader.platter.fail_next("flush", errno.EIO)
+    leader.propose(2)
+    company.run(TIMING.election_ms // 2)
+    assert not company.leads(leader)
+    assert any(company.leads(machine) for machine in company.machines)
+    assert leader.bytes_from(0) == readable
 
 
 def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:

@@ -139,15 +139,18 @@ class MetaRegistry(ChangingRegistry):
         return range(response.first_producer_id, response.first_producer_id + count)
 
     async def adopt(self, facts: Facts) -> None:
-        # In parts, each of which fits one entry; what is adopted already is left alone.
+        # In parts, each of which fits one entry; what is adopted already is left alone. Brokers
+        # are not adopted: they register.
         names = list(facts.topics)
+        rest = replace(facts, topics={}, brokers={}, drained=frozenset())
         for first in range(0, len(names), _TOPICS_PER_ADOPTION):
             topics = {
                 name: facts.topics[name] for name in names[first : first + _TOPICS_PER_ADOPTION]
             }
-            part = replace(facts, topics=topics, deleted_topics=(), next_producer_id=0)
-            await self._change(Adopt(facts=part))
-        await self._change(Adopt(facts=replace(facts, topics={})))
+            await self._change(
+                Adopt(facts=replace(rest, topics=topics, deleted_topics=(), next_producer_id=0))
+            )
+        await self._change(Adopt(facts=rest))
 
     async def register_broker(self, broker: BrokerImage) -> None:
         """A broker that lost its folder comes back while its old session has not expired yet: wait

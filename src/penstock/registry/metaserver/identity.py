@@ -2,9 +2,9 @@
 
 A server whose folder was lost has forgotten what it acknowledged and whom it voted for. It must not
 vote before it has the log again, or a leader could be elected that lacks what is committed. But
-when the quorum is new, all folders are empty, and somebody must begin: a majority of empty logs
-has lost nothing. Not how that is found out (`metaserver.server`). The invariant: a folder is used
-by the server and with the servers it was made for, or not at all.
+when the quorum is new, all folders are empty, and somebody must begin: a majority of empty logs has
+lost nothing. Not how that is found out (`metaserver.server`). The invariant: a folder is used by
+the server and with the servers it was made for, or not at all.
 """
 
 from __future__ import annotations
