@@ -201,6 +201,20 @@ def test_whoever_waits_hears_that_another_leads() -> None:
     raise AssertionError("proposed to a follower")
 
 
+def test_nothing_is_proposed_while_it_is_saved_that_another_may_lead() -> None:
+    """R-REP-1. Found by a benchmark on a machine that was too busy to keep its leaders: what was
+    proposed in that moment was written by a replica that did not lead any more."""
+    one = One()
+    one.lead()
+    told = one.propose()
+    one.receive(AppendAnswer(term=2, is_matching=False, end_offset=0))
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.flusher.run_all()
+    assert one.log.written_offset == one.replica.consensus.raft.state.terms.end_offset == 3
+    assert isinstance(told[0], NotLeader)
+
+
 def test_what_is_proposed_while_a_membership_is_saved_is_kept() -> None:
     one = One()
     one.lead()
