@@ -1,6 +1,5 @@
 """Many partitions on brokers whose disks are slow: everything that is to be saved waits for all
-that
-came before, longer than an election takes. In virtual time, from a seed."""
+that came before, longer than an election takes. In virtual time, from a seed."""
 
 from __future__ import annotations
 
