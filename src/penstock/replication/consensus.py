@@ -100,7 +100,7 @@ class Consensus:
         self._saving: SaveJob | None = None
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
-        self._writing = Writing(owner, self.raft, log, around)
+        self._writing = Writing(owner, self.raft, log, around, self._job_over)
         self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
         # Until then it goes on campaigning at once, though nobody may have answered.
@@ -110,8 +110,9 @@ class Consensus:
             self._hurries_until_ms = now_ms + 2 * around.timing.election_ms
 
     @property
-    def is_saving(self) -> bool:
-        return self._saving is not None
+    def has_job(self) -> bool:
+        """Whether something of it is under way on the disk."""
+        return self._saving is not None or self._log.is_changing
 
     @property
     def claim(self) -> Claim | None:
@@ -138,7 +139,7 @@ class Consensus:
     @property
     def is_busy(self) -> bool:
         """Whether everything has to wait until something is on the disk."""
-        return self._saving is not None or self._is_stuck or self._writing.is_resetting
+        return self._saving is not None or self._is_stuck or self._writing.is_changing
 
     def deadline_ms(self, now_ms: int) -> int:
         """When `on_time` must be called."""
@@ -245,7 +246,7 @@ class Consensus:
         """Whether nothing has to be waited for."""
         now_ms = self._around.monotonic_ms()
         raft, state, log = self.raft, self.raft.state, self._log
-        if log.failed:
+        if log.failed or log.is_changing:
             return False
         self._follow_start()
         while True:
@@ -302,6 +303,9 @@ class Consensus:
             self._writing.try_later()
         else:
             self._owner.fail(job.error)
+        self._job_over()
+
+    def _job_over(self) -> None:
         self.turn()
         self._around.driver.end_turn()
         self._owner.idleness.tell()
@@ -359,7 +363,10 @@ class Consensus:
         plan = self.raft.plan_append(sender, request, now_ms)
         if plan is None:
             return
-        if plan.truncate_to is not None and not self._writing.cut(plan.truncate_to):
+        if plan.truncate_to is not None:
+            if self._writing.cut(plan.truncate_to):
+                # When that is done, what the request asks for is planned again.
+                self._inbox.appendleft((sender, request, bytes(payload)))
             return
         self.raft.written(plan.batches, now_ms)
         self._writing.receive(request, received[plan.first :])

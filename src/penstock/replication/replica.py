@@ -403,8 +403,8 @@ class Replica:
             self.listener.on_leadership(False)
 
     def _is_idle(self) -> bool:
-        is_saving = self.consensus.is_saving
-        return self.deletions.is_idle and not is_saving and not self.flushing.is_running
+        has_job = self.consensus.has_job
+        return self.deletions.is_idle and not has_job and not self.flushing.is_running
 
 
 def _refusal(name: str, failure: StorageError | None) -> PenstockError:
