@@ -58,6 +58,10 @@ class Links:
             broker_id: parse_address(address) for broker_id, address in addresses.items()
         }
 
+    def knows(self, broker_id: int) -> bool:
+        """Whether it has an address."""
+        return broker_id in self._addresses
+
     def know_broker(self, broker_id: int, address: str) -> None:
         """Take note of where one of them is."""
         self._addresses[broker_id] = parse_address(address)

@@ -125,6 +125,8 @@ class Routes:
 
     async def broker(self, broker_id: int) -> Channel:
         """A channel to this broker."""
+        if not self._links.knows(broker_id):
+            await self.metadata()
         return await self._links.broker(broker_id)
 
     async def call_any(
