@@ -126,6 +126,11 @@ class Raft:
         if following is not None:
             following.follow_commit(offset)
 
+    def learn_commit(self, leader: Node, term: int, offset: int) -> None:
+        """The leader said earlier how far all was committed. That it leads is not said again."""
+        if isinstance(self.part, Following) and (self.leader, self.state.term) == (leader, term):
+            self.part.follow_commit(offset)
+
     def on_reset_request(self, sender: Node, request: ResetRequest, now_ms: int) -> bool:
         """Whether the log must be emptied, durably, and begin where the request says: when the
         state is saved, and before anything is written or sent."""

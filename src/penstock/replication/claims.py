@@ -19,8 +19,8 @@ class _Audience:
 
     __slots__ = ("changed", "is_whole_due", "version")
 
-    def __init__(self) -> None:
-        self.version = 0
+    def __init__(self, version: int) -> None:
+        self.version = version
         self.is_whole_due = True
         self.changed: set[PartitionId] = set()
 
@@ -32,6 +32,8 @@ class OwnClaims:
         self.incarnation = incarnation
         self._claims: dict[PartitionId, Claim] = {}
         self._audiences: dict[Node, _Audience] = {}
+        # The largest that any peer was told: one that was out of reach remembers its last.
+        self._version = 0
 
     def __getitem__(self, partition: PartitionId) -> Claim | None:
         return self._claims.get(partition)
@@ -42,7 +44,7 @@ class OwnClaims:
 
     def add_peer(self, node: Node) -> None:
         """It is to be told everything: it is new, or was out of reach."""
-        self._audiences[node] = _Audience()
+        self._audiences[node] = _Audience(self._version)
 
     def remove_peer(self, node: Node) -> None:
         self._audiences.pop(node, None)
@@ -70,14 +72,16 @@ class OwnClaims:
         """The next one to the peer."""
         audience = self._audiences[node]
         audience.version += 1
+        self._version = max(self._version, audience.version)
         is_whole = audience.is_whole_due
-        concerned = self._claims.keys() if is_whole else audience.changed
+        # In an order that does not depend on how the process hashes.
+        concerned = sorted(self._claims if is_whole else audience.changed)
         claims = {
             partition: Told(*claim[:3])
             for partition in concerned
             if (claim := self._claims.get(partition)) is not None
         }
-        released = () if is_whole else tuple(audience.changed - self._claims.keys())
+        released = () if is_whole else tuple(sorted(audience.changed - self._claims.keys()))
         audience.changed = set()
         audience.is_whole_due = False
         return Heartbeat(

@@ -67,6 +67,10 @@ def recovered(
         now_ms=around.monotonic_ms(),
     )
     raft.state.is_unsaved |= saved != kept
+    # What was deleted on request was committed: retention may take it before Raft knows more. A
+    # segment ends where a batch does, and what is committed must not end elsewhere.
+    ends = (segment.next_offset for segment in log.sealed_segments())
+    raft.state.commit(max((end for end in ends if end <= log.start_offset), default=0))
     return raft, Keeper(directory, kept)
 
 
@@ -161,10 +165,17 @@ class Consensus:
         except CorruptLog as error:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
 
+    def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
+        """The leader said so earlier. `turn` must follow."""
+        if not self.is_busy and not self._inbox:
+            self.raft.learn_commit(leader, term, commit_offset)
+
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
         leading = self.raft.leading
-        if leading is None or self.is_busy or not leading.may_change(membership):
+        if leading is None or self._log.failed or self.is_busy:
+            return False
+        if not leading.may_change(membership):
             return False
         self._writing.finish_proposals()
         self._writing.append_own(
@@ -205,6 +216,7 @@ class Consensus:
                 self._writing.append_own(first_of_term(self._around.clock.now_ms()), None)
             if not self._save_if_due(now_ms):
                 self._writing.own()
+                self._owner.on_waiting()
                 return False
             if not self._writing.begin_anew():
                 return False

@@ -229,6 +229,10 @@ class Replica:
     def close(self) -> CleanEnd | None:
         """Make everything durable and let the files go. None when the log had failed."""
         assert self._is_idle(), "closed while a job was running"
+        if self.log.next_offset > self.log.written_offset:
+            # It waits for a state that the disk has no room for.
+            self.log.unstage()
+            self.on_written(StorageFailed(f"{self.name} was closed before it could be written."))
         clean_end = self.log.close()
         if clean_end is not None and self.is_alone:
             self._advance(clean_end.next_offset)
@@ -281,6 +285,11 @@ class Replica:
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
+    def on_waiting(self) -> None:
+        if self.consensus.raft.leading is None or self.consensus.raft.state.term != self._term:
+            # What is proposed would be of a term that is over.
+            self._accepts = False
+
     def on_progress(self) -> None:
         raft = self.consensus.raft
         leading, state = raft.leading, raft.state
@@ -300,7 +309,7 @@ class Replica:
             if self.listener is not None:
                 self.listener.on_leadership(True)
         self._accepts = is_leader and leading is not None and leading.transfer_to is None
-        is_served = not self._waiting.by_durable
+        is_served = not self._waiting.by_durable and self.min_insync_replicas <= 1
         if is_leader and state.is_alone and not state.membership.learners and is_served:
             self.is_alone = True
             self._waiting.share(is_alone=True)
@@ -354,8 +363,9 @@ class Replica:
         """Everything before it is committed, and where this replica leads, as many have it as the
         topic asks for (R-REP-3): that may be more than a majority."""
         leading = None if self.is_alone else self.consensus.raft.leading
-        if leading is None or self.min_insync_replicas <= leading.majority:
+        if leading is None or self.min_insync_replicas <= 1:
             return self.high_watermark
+        # A majority of those who voted when it was committed need not be one of these.
         return min(self.high_watermark, leading.replicated_offset(self.min_insync_replicas))
 
     def _lose_leadership(self) -> None:

@@ -167,6 +167,8 @@ class Replicas:
 
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         self._hear(partition, participant)
+        if participant.leader is None:
+            self._find_leader(partition, participant, now_ms)
         deadline_ms = participant.deadline_ms(now_ms)
         is_due = deadline_ms is not None and deadline_ms <= now_ms
         if is_due or participant.is_busy:
@@ -195,7 +197,14 @@ class Replicas:
             if told is not None and told.term == participant.term:
                 participant.hear(leader, heard.heard_ms)
                 if told.commit_offset > participant.commit_offset:
-                    participant.follow(leader, told)
+                    participant.learn(leader, told)
+
+    def _find_leader(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
+        """One that lost patience may have missed its leader for a moment only. What that claims has
+        not changed, so it is not told again."""
+        found = self.leader(partition, now_ms - 2 * self._tick_ms)
+        if found is not None and found[0] != self._me and found[1] >= participant.term:
+            participant.follow(found[0], self._heard[found[0]].claims[partition])
 
     def _beat(self) -> None:
         """One heartbeat to each peer, for everything."""

@@ -50,6 +50,10 @@ class Owner(Protocol):
         """The log ends there from now on, and may go on with something else."""
         ...
 
+    def on_waiting(self) -> None:
+        """A turn is over, and all that is decided has to wait for the disk."""
+        ...
+
     def on_progress(self) -> None:
         """A turn is over."""
         ...

@@ -171,6 +171,11 @@ class Log(ReplaceableLog):
         """Copy what is staged, since the memory it lies in is about to be used again."""
         self._staged = [(memoryview(bytes(batch[0])), *batch[1:]) for batch in self._staged]
 
+    def unstage(self) -> None:
+        """Give up what is staged: it never was in the log."""
+        self._staged = []
+        self.next_offset = self.written_offset
+
     def write_staged(self, now_ms: int) -> None:
         """Write every staged batch, or none: DiskFull or StorageFailed undoes all of them."""
         batches = self._staged
