@@ -109,8 +109,9 @@ class HeardClaims:
         self.needs_whole = False
 
     def is_restart(self, heartbeat: Heartbeat) -> bool:
-        """Whether the peer was started anew since the heartbeat before."""
-        return self._incarnation not in (None, heartbeat.incarnation)
+        """Whether the peer was started anew since the heartbeat before; or may have been, since
+        there was none before, but it may have answered as it was in an earlier life."""
+        return self._incarnation != heartbeat.incarnation
 
     def take(self, heartbeat: Heartbeat, now_ms: int) -> dict[PartitionId, Told]:
         """The claims that are new or have changed."""

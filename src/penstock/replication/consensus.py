@@ -98,7 +98,7 @@ class Consensus:
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
         self._writing = Writing(owner, self.raft, log, around)
-        self._sender = Sender(self.raft, log, partition, around.peers)
+        self._sender = Sender(self.raft, log, partition, around)
 
     @property
     def is_saving(self) -> bool:
@@ -152,6 +152,9 @@ class Consensus:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
         if self._log.written_offset > self.raft.state.terms.end_offset:
             self.raft.extended(self._log.written_offset)
+        if self._owner.durable_offset > self.raft.state.durable_offset:
+            # It is committed, and must be known to be before others have a say in that.
+            self.raft.durable(self._owner.durable_offset, self._around.monotonic_ms())
         self._follow_start()
 
     def follow_claim(self, sender: Node, term: int, commit_offset: int) -> None:

@@ -10,12 +10,12 @@ import logging
 
 from penstock.model.errors import StorageError
 from penstock.model.ids import PartitionId
-from penstock.model.limits import APPEND_BYTES_MAX, APPEND_REQUESTS_PER_TURN_MAX
+from penstock.model.limits import APPEND_REQUESTS_PER_TURN_MAX
 from penstock.raft.core import Raft
 from penstock.raft.leadership import Leadership, Sending
 from penstock.raft.messages import AppendRequest
 from penstock.replication.copying import read_batches
-from penstock.replication.transport import Peers
+from penstock.replication.transport import Surroundings
 from penstock.storage.log import Log
 
 logger = logging.getLogger(__name__)
@@ -24,13 +24,14 @@ logger = logging.getLogger(__name__)
 class Sender:
     """Of one replica."""
 
-    __slots__ = ("_log", "_partition", "_peers", "_raft")
+    __slots__ = ("_bytes_max", "_log", "_partition", "_peers", "_raft")
 
-    def __init__(self, raft: Raft, log: Log, partition: PartitionId, peers: Peers) -> None:
+    def __init__(self, raft: Raft, log: Log, partition: PartitionId, around: Surroundings) -> None:
         self._raft = raft
         self._log = log
         self._partition = partition
-        self._peers = peers
+        self._peers = around.peers
+        self._bytes_max = around.append_bytes_max
 
     def send(self, now_ms: int) -> None:
         """All that is due. The state that it follows from is saved."""
@@ -74,7 +75,7 @@ class Sender:
             return b"", offset
         terms = self._raft.state.terms
         try:
-            return read_batches(self._log, terms, offset, end_offset, APPEND_BYTES_MAX)
+            return read_batches(self._log, terms, offset, end_offset, self._bytes_max)
         except StorageError as error:
             # Other followers, and other parts of the log, are served all the same.
             logger.error("%s cannot be copied from offset %d: %s", self._log.name, offset, error)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from penstock.model.ids import PartitionId
+from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.net.clock import Clock
 from penstock.raft.membership import Node
 from penstock.raft.messages import Message
@@ -74,6 +75,8 @@ class Surroundings:
     timing: Timing
     draw_delay_ms: Callable[[], int]
     """By chance: what a replica waits longer than it must, before it campaigns."""
+    append_bytes_max: int = APPEND_BYTES_MAX
+    """Of one request to a follower; a batch that is larger goes alone."""
 
     def monotonic_ms(self) -> int:
         return round(self.clock.monotonic() * 1000)

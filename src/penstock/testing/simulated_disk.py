@@ -136,6 +136,10 @@ class SimulatedDisk:
             flushed[position] ^= 1 << bit
             file.flushed = bytes(flushed)
 
+    def flushed_bytes(self, path: str) -> int:
+        """How much of the file is on the platter for sure."""
+        return len(self._find(path).flushed)
+
     def files(self) -> dict[str, bytes]:
         """Every file as a reader sees it, by its path below the root."""
         return {path: bytes(file.data) for path, file in _walk(self._top)}

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 from penstock.model.ids import PartitionId, TopicId
-from penstock.model.limits import PARCEL_BYTES_MAX
+from penstock.model.limits import APPEND_BYTES_MAX, PARCEL_BYTES_MAX
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import CampaignRequest
+from penstock.records import build_batch
+from penstock.replication.claims import HeardClaims
 from penstock.replication.driver import Driver
 from penstock.replication.parcel import Parcel
-from penstock.replication.replicas import Replicas
+from penstock.replication.replica import ACKS_ALL, Replica
+from penstock.replication.replicas import TICK_MS, Replicas
+from penstock.replication.transport import TIMING
 from penstock.replication.wire import encode
-from tests.raft_support import HEARTBEAT_MS, TIMING
-from tests.replica_chaos import ReplicaCheckers
-from tests.replica_cluster import PARTITION, Machine, ReplicaCluster
+from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.plan import Plan, partition_plan
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
 
 
 class Company:
-    """Machines without faults, until a test makes some."""
+    """Brokers that share a partition, without faults until a test makes some."""
 
-    def __init__(self, servers: int = 3, voters: int | None = None) -> None:
-        self.checkers = ReplicaCheckers()
-        nodes = [Node(broker, 1) for broker in range(1, servers + 1)]
-        membership = Membership(frozenset(nodes[: voters or servers]))
-        self.cluster = ReplicaCluster(7, servers, membership, self.checkers, "fsync")
-        self.cluster.overtaking = 0.0
-        for machine in self.cluster.machines.values():
-            machine.start()
+    def __init__(self, brokers: int = 3, voters: int | None = None) -> None:
+        numbers = tuple(range(1, brokers + 1))
+        plan = partition_plan(0, numbers[: voters or brokers])
+        self.partition = plan.id
+        self.cluster = Cluster(
+            Plan(
+                brokers=numbers,
+                partitions=(plan,),
+                is_machine_crashing=True,
+                notices_cuts=False,
+                append_bytes_max=APPEND_BYTES_MAX,
+                idempotent_producers=0,
+                plain_producers=0,
+                readers=0,
+            ),
+            seed=7,
+        )
+        self.cluster.start()
         self.machines = list(self.cluster.machines.values())
+        self.run(3_000)
 
     def run(self, for_ms: int) -> None:
-        self.cluster.run_until(self.cluster.now_ms + for_ms)
+        self.cluster.timeline.run_for(for_ms)
 
     def leader(self) -> Machine:
         """The one that leads and may be written to."""
@@ -37,22 +54,57 @@ class Company:
         def is_missing() -> bool:
             return not any(self.leads(machine) for machine in self.machines)
 
-        assert self.cluster.run_while(is_missing, 5_000)
+        assert self.cluster.timeline.run_while(is_missing, 10_000)
         return next(machine for machine in self.machines if self.leads(machine))
 
-    @staticmethod
-    def leads(machine: Machine) -> bool:
-        return machine.participant is not None and machine.participant.replica.is_leader
+    def process(self, machine: Machine) -> Process:
+        assert machine.process is not None
+        return machine.process
+
+    def served(self, machine: Machine) -> Served:
+        return self.process(machine).partitions[self.partition]
+
+    def replica(self, machine: Machine) -> Replica:
+        return self.served(machine).replica
+
+    def replicas(self, machine: Machine) -> Replicas:
+        return self.process(machine).replicas
+
+    def leads(self, machine: Machine) -> bool:
+        return machine.process is not None and self.served(machine).leads
+
+    def term(self, machine: Machine) -> int:
+        return self.served(machine).participant.term
+
+    def terms_led(self) -> dict[int, Node]:
+        return dict(self.cluster.observer.watch(self.partition).leaders)
 
     def cut_off(self, machine: Machine) -> None:
-        for other in self.machines:
-            self.cluster.cut |= {(machine.node, other.node), (other.node, machine.node)}
+        others = [other.broker for other in self.machines if other is not machine]
+        self.cluster.network.cut_between([machine.broker], others)
+
+    def propose(self, machine: Machine, *values: bytes) -> None:
+        for value in values:
+            batch = build_batch([(None, value)])
+            machine.do(
+                lambda process, batch=batch: process.produce(  # type: ignore[misc]
+                    self.partition, batch, ACKS_ALL, lambda *_: None
+                )
+            )
+
+    def values(self, machine: Machine) -> list[bytes]:
+        """Of what producers sent, as the machine's log has it."""
+        facts = self.served(machine).copy.facts().values()
+        return [fact.value for fact in facts if fact.key is None and fact.value is not None]
+
+    def stored_bytes(self, machine: Machine) -> bytes:
+        return self.served(machine).copy.stored_bytes(self.replica(machine).high_watermark)
 
     def high_watermarks(self) -> set[int]:
         return {
-            machine.participant.replica.high_watermark
+            self.replica(machine).high_watermark
             for machine in self.machines
-            if machine.participant is not None
+            if machine.process is not None
         }
 
 
@@ -60,13 +112,13 @@ def test_what_the_leader_takes_everybody_has_and_knows_to_be_committed() -> None
     """R-REP-1, R-REP-2."""
     company = Company()
     leader = company.leader()
-    for payload in range(20):
-        leader.propose(payload)
+    values = [b"%d" % number for number in range(20)]
+    company.propose(leader, *values)
     company.run(1_000)
     assert len(company.high_watermarks()) == 1
-    logs = [machine.bytes_from(0) for machine in company.machines]
+    logs = [company.stored_bytes(machine) for machine in company.machines]
     assert logs[0] == logs[1] == logs[2]
-    assert [batch.payload for batch in leader.view.batches if batch.payload >= 0] == [*range(20)]
+    assert company.values(leader) == values
 
 
 def test_one_heartbeat_for_each_pair_and_tick_and_nothing_else_when_idle() -> None:
@@ -74,52 +126,51 @@ def test_one_heartbeat_for_each_pair_and_tick_and_nothing_else_when_idle() -> No
     company = Company()
     company.leader()
     company.run(2_000)
-    terms = dict(company.checkers.leaders)
-    before = [machine.replicas.heartbeats_sent for machine in company.machines]
-    parcels_before = next(company.cluster.parcels)
+    terms = company.terms_led()
+    before = [company.replicas(machine).heartbeats_sent for machine in company.machines]
+    parcels_before = company.cluster.network.parcels
     ticks = 100
-    company.run(ticks * HEARTBEAT_MS)
-    parcels = next(company.cluster.parcels) - parcels_before - 1
+    company.run(ticks * TICK_MS)
     sent = [
-        machine.replicas.heartbeats_sent - count
+        company.replicas(machine).heartbeats_sent - count
         for machine, count in zip(company.machines, before, strict=True)
     ]
     assert sent == [ticks * 2] * 3
+    parcels = company.cluster.network.parcels - parcels_before
     assert parcels == sum(sent), "no message but the heartbeats"
-    assert company.checkers.leaders == terms, "and that is enough to keep the leader"
+    assert company.terms_led() == terms, "and that is enough to keep the leader"
 
 
 def test_everybody_knows_who_leads_also_without_a_copy() -> None:
-    company = Company(servers=4, voters=3)
+    company = Company(brokers=4, voters=3)
     leader = company.leader()
     company.run(500)
-    assert leader.raft is not None
-    known = (leader.node, leader.raft.state.term)
-    since_ms = company.cluster.now_ms - TIMING.election_ms
+    since_ms = company.cluster.timeline.now_ms - TIMING.election_ms
     for machine in company.machines:
-        assert machine.replicas.leader(PARTITION, since_ms) == known
+        known = company.replicas(machine).leader(company.partition, since_ms)
+        assert known is not None
+        assert known[:2] == (leader.node, company.term(leader))
     company.cut_off(leader)
-    company.run(3_000)
+    company.run(5_000)
     successor = next(m for m in company.machines if m is not leader and company.leads(m))
-    assert successor.raft is not None
-    since_ms = company.cluster.now_ms - TIMING.election_ms
-    claimed = company.machines[3].replicas.leader(PARTITION, since_ms)
-    assert claimed == (successor.node, successor.raft.state.term)
+    since_ms = company.cluster.timeline.now_ms - TIMING.election_ms
+    claimed = company.replicas(company.machines[3]).leader(company.partition, since_ms)
+    assert claimed is not None
+    assert claimed[:2] == (successor.node, company.term(successor))
 
 
 def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None:
     company = Company()
     leader = company.leader()
     company.cut_off(leader)
-    leader.propose(1)
-    company.run(3_000)
+    company.propose(leader, b"one")
+    company.run(5_000)
     assert not company.leads(leader)
-    company.cluster.cut.clear()
-    company.leader().propose(2)
-    company.run(2_000)
+    company.cluster.network.mend()
+    company.propose(company.leader(), b"two")
+    company.run(3_000)
     assert len(company.high_watermarks()) == 1
-    payloads = [batch.payload for batch in leader.view.batches if batch.payload >= 0]
-    assert payloads == [2], "what only the old leader had was cut"
+    assert company.values(leader) == [b"two"], "what only the old leader had was cut"
 
 
 def test_an_old_claim_is_disputed_until_it_is_given_up() -> None:
@@ -130,18 +181,16 @@ def test_an_old_claim_is_disputed_until_it_is_given_up() -> None:
     others = [machine for machine in company.machines if machine is not leader]
     # It still hears that one of them is alive, but no answers: those are lost.
     company.cut_off(leader)
-    company.run(2_000)
+    company.run(5_000)
     successor = company.leader()
     mute = next(machine for machine in others if machine is not successor)
-    company.cluster.cut = {
-        (leader.node, successor.node),
-        (successor.node, leader.node),
-        (leader.node, mute.node),
+    company.cluster.network.cuts = {
+        (leader.broker, successor.broker),
+        (successor.broker, leader.broker),
+        (leader.broker, mute.broker),
     }
-    company.run(2_000)
-    assert leader.raft is not None
-    assert successor.raft is not None
-    assert leader.raft.state.term == successor.raft.state.term
+    company.run(5_000)
+    assert company.term(leader) == company.term(successor)
     assert company.leads(successor)
     assert not company.leads(leader)
 
@@ -150,14 +199,14 @@ def test_a_heartbeat_that_was_lost_costs_nothing() -> None:
     company = Company()
     leader = company.leader()
     company.run(1_000)
-    company.cluster.loss = 0.2
-    for payload in range(10):
-        leader.propose(payload)
-        company.run(300)
-    company.cluster.loss = 0.0
-    company.run(2_000)
+    company.cluster.network.loss = 0.2
+    for number in range(10):
+        company.propose(leader, b"%d" % number)
+        company.run(1_000)
+    company.cluster.network.loss = 0.0
+    company.run(3_000)
     assert len(company.high_watermarks()) == 1
-    assert len(company.checkers.leaders) <= 3, "some loss does not depose leaders all the time"
+    assert len(company.terms_led()) <= 3, "some loss does not depose leaders all the time"
 
 
 def test_what_is_meant_for_a_folder_that_was_lost_is_not_taken() -> None:
@@ -165,12 +214,13 @@ def test_what_is_meant_for_a_folder_that_was_lost_is_not_taken() -> None:
     leader = company.leader()
     company.run(500)
     stranger = next(machine for machine in company.machines if machine is not leader)
-    heard = stranger.replicas._heard[leader.node].heard_ms
-    old = Node(stranger.node.broker, 99)
-    heartbeat = leader.replicas._own.heartbeat(stranger.node, needs_whole=False)
+    heard = company.replicas(stranger)._heard[leader.node]
+    heard_ms = heard.heard_ms
+    old = Node(stranger.broker, 99)
+    heartbeat = company.replicas(leader)._own.heartbeat(stranger.node, needs_whole=False)
     envelope, _ = encode(Parcel(sender=leader.node, receiver=old, heartbeat=heartbeat))
     stranger.deliver(envelope, b"")
-    assert stranger.replicas._heard[leader.node].heard_ms == heard
+    assert heard.heard_ms == heard_ms
 
 
 class Post:
@@ -208,29 +258,29 @@ def test_much_at_once_is_several_parcels() -> None:
     replicas = Replicas(Node(1, 1), post, driver, incarnation=1, now_ms=0)
     large = bytes(PARCEL_BYTES_MAX // 2)
     for number in range(5):
-        replicas.send(Node(2, 1), PARTITION, CampaignRequest(term=number), large)
+        partition = PartitionId(TopicId("c" * 32), number)
+        replicas.send(Node(2, 1), partition, CampaignRequest(term=number), large)
     driver.end_turn()
     assert [len(parcel.letters) for parcel in post.parcels] == [2, 2, 1]
 
 
 def test_a_learner_gets_the_log_and_has_no_vote() -> None:
-    company = Company(servers=2, voters=1)
+    company = Company(brokers=2, voters=1)
     leader = company.leader()
-    for payload in range(5):
-        leader.propose(payload)
+    company.propose(leader, b"one", b"two", b"three")
     company.run(200)
     learner = company.machines[1]
-    assert leader.participant is not None
-    replica = leader.participant.replica
+    replica = company.replica(leader)
     alone = [replica.is_alone]
-    leader.change(Membership(frozenset({leader.node}), frozenset({learner.node})))
+    grown = Membership(frozenset({leader.node}), frozenset({learner.node}))
+    leader.do(lambda _: company.served(leader).participant.change_membership(grown))
     company.run(2_000)
     alone.append(replica.is_alone)
     assert alone == [True, False]
     assert len(company.high_watermarks()) == 1
-    assert learner.bytes_from(0) == leader.bytes_from(0)
+    assert company.stored_bytes(learner) == company.stored_bytes(leader)
     leader.crash()
-    company.run(3_000)
+    company.run(5_000)
     assert not company.leads(learner)
 
 
@@ -239,7 +289,7 @@ def test_leadership_is_handed_over() -> None:
     leader = company.leader()
     company.run(500)
     successor = next(machine for machine in company.machines if machine is not leader)
-    leader.transfer(successor.node)
+    leader.do(lambda _: company.served(leader).participant.transfer(successor.node))
     company.run(500)
     assert company.leads(successor)
     assert not company.leads(leader)
@@ -250,14 +300,14 @@ def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:
     company = Company()
     leader = company.leader()
     company.run(1_000)
-    assert leader.participant is not None
+    participant = company.served(leader).participant
     nodes = {machine.node for machine in company.machines}
-    assert leader.participant.in_sync(1_000, company.cluster.now_ms) == nodes
+    assert participant.in_sync(1_000, company.cluster.timeline.now_ms) == nodes
     dead = next(machine for machine in company.machines if machine is not leader)
     dead.crash()
-    leader.propose(1)
-    company.run(2_000)
-    in_sync = leader.participant.in_sync(1_000, company.cluster.now_ms)
+    company.propose(leader, b"one")
+    company.run(3_000)
+    in_sync = participant.in_sync(1_000, company.cluster.timeline.now_ms)
     assert in_sync == nodes - {dead.node}
 
 
@@ -265,9 +315,85 @@ def test_a_replica_that_is_removed_is_not_reached() -> None:
     company = Company()
     leader = company.leader()
     gone = next(machine for machine in company.machines if machine is not leader)
-    gone.replicas.remove(PARTITION)
-    assert gone.replicas.find(PARTITION) is None
-    leader.propose(1)
+    company.replicas(gone).remove(company.partition)
+    assert company.replicas(gone).find(company.partition) is None
+    company.propose(leader, b"one")
     company.run(1_000)
-    assert gone.view.batches[-1].payload == -1
-    assert leader.view.batches[-1].payload == 1
+    assert company.values(gone) == []
+    assert company.values(leader) == [b"one"]
+
+
+def test_a_dead_leader_is_replaced_by_who_lacks_what_it_had_committed() -> None:
+    """What it claimed last is told again and again to whoever lacks some of it; that is no news of
+    the leader, or it would live for ever."""
+    company = Company()
+    leader = company.leader()
+    behind, ahead = (machine for machine in company.machines if machine is not leader)
+    company.run(1_000)
+    company.cut_off(behind)
+    company.propose(leader, b"one")
+    company.run(200)
+    # It hears the claims, and gets nothing that is whole of what they tell of.
+    company.cluster.network.mend()
+    company.cluster.network.damage = 1.0
+    company.run(1_000)
+    claims = company.replicas(behind)._heard[leader.node].claims
+    assert claims[company.partition].commit_offset == 2
+    participant = company.served(behind).participant
+    assert (participant.leader, participant.commit_offset) == (leader.node, 1)
+    leader.crash()
+    ahead.crash()
+    company.run(3_000)
+    assert participant.leader is None, "it campaigns, since nobody leads"
+
+
+def test_a_leader_that_was_missed_for_a_moment_is_followed_again() -> None:
+    """Its claim has not changed, so it is not told again."""
+    company = Company()
+    leader = company.leader()
+    company.run(1_000)
+    follower = next(machine for machine in company.machines if machine is not leader)
+    participant = company.served(follower).participant
+
+    def lose_patience(process: Process) -> None:
+        raft = company.replica(follower).consensus.raft
+        raft.deadline_ms = company.cluster.timeline.now_ms
+        raft.on_time(company.cluster.timeline.now_ms)
+
+    follower.do(lose_patience)
+    lost = [participant.leader]
+    company.run(2_000)
+    assert [*lost, participant.leader] == [None, leader.node]
+    assert company.leads(leader)
+
+
+def test_a_follower_that_started_again_learns_what_is_committed_from_an_idle_leader() -> None:
+    """The leader has its answer from before, and never heard a heartbeat of that life."""
+    company = Company()
+    leader = company.leader()
+    company.propose(leader, b"one")
+    follower = next(machine for machine in company.machines if machine is not leader)
+    company.run(1_000)
+    follower.crash()
+    company.replicas(leader)._heard[follower.node] = HeardClaims()
+    follower.start()
+    company.run(3_000)
+    assert company.high_watermarks() == {2}
+
+
+def test_a_leader_of_its_own_tells_raft_what_is_committed_before_others_join() -> None:
+    """Also what retention has taken: nobody may be sent what is not there."""
+    company = Company(brokers=2, voters=1)
+    leader, joining = company.leader(), company.machines[1]
+    company.propose(leader, b"one", b"two")
+    company.run(200)
+    leader.do(lambda _: company.replica(leader).roll())
+    company.propose(leader, b"three")
+    company.run(200)
+    company.cluster.observer.may_delete(company.served(leader), 2)
+    company.replica(leader).log.delete_before(2)
+    both = Membership(frozenset({leader.node, joining.node}))
+    leader.do(lambda _: company.served(leader).participant.change_membership(both))
+    company.run(3_000)
+    assert company.high_watermarks() == {4}
+    assert company.stored_bytes(joining) == company.stored_bytes(leader)

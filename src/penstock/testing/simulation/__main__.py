@@ -1,7 +1,7 @@
 """Runs simulations from a shell.
 
-    python -m penstock.testing.simulation --seed 123 --trace
-    python -m penstock.testing.simulation --seeds 0:2000 --processes 2
+python -m penstock.testing.simulation --seed 123 --trace
+python -m penstock.testing.simulation --seeds 0:2000 --processes 2
 """
 
 from __future__ import annotations

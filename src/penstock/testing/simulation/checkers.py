@@ -294,9 +294,8 @@ def _missing(
     for offset, fact in promised.items():
         if held.get(offset) == fact:
             continue
-        if is_compacted and offset not in held:
-            # What a leader wrote of its own may go as well.
-            if not is_message(fact.value) or latest.get(fact.key, -1) > offset:
-                continue
-        return offset
+        # What a leader wrote of its own may go as well.
+        is_superseded = not is_message(fact.value) or latest.get(fact.key, -1) > offset
+        if not (is_compacted and offset not in held and is_superseded):
+            return offset
     return None

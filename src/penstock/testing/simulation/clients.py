@@ -8,36 +8,40 @@ broker promises to recognise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from penstock.model.errors import BatchError, PenstockError
 from penstock.model.limits import PRODUCER_WINDOW_BATCHES
 from penstock.replication.replica import ACKS_ALL
 from penstock.testing.simulation import checkers
 from penstock.testing.simulation.copies import held_batches
+from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.messages import batch_of, message
 from penstock.testing.simulation.plan import PartitionPlan
 from penstock.testing.simulation.process import Process, Reply
-
-if TYPE_CHECKING:
-    from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.world import World
 
 _TIMEOUT_MS: Final = 1_500
 _PAUSE_MS: Final = 100
 _FETCH_BYTES: Final = 600
 
 
+Machines = Mapping[int, Machine]
+
+
 class Client:
     """One connection at a time, to whoever leads its partition as far as it knows."""
 
-    def __init__(self, cluster: Cluster, number: int, plan: PartitionPlan) -> None:
+    def __init__(self, world: World, machines: Machines, number: int, plan: PartitionPlan) -> None:
+        """number: its endpoint of the network."""
         self.number = number
         self.plan = plan
         self.is_busy = True
-        self._cluster = cluster
-        self._random = cluster.timeline.random
-        self._leader = self._random.choice(cluster.plan.brokers)
+        self._world = world
+        self._machines = machines
+        self._random = world.timeline.random
+        self._leader = self._random.choice(world.plan.brokers)
 
     def stop(self) -> None:
         """Begin nothing new."""
@@ -50,7 +54,7 @@ class Client:
         on_reply: Callable[[object], None],
     ) -> None:
         """on_reply gets the result, or None if there is none in time."""
-        network, timeline = self._cluster.network, self._cluster.timeline
+        network, timeline = self._world.network, self._world.timeline
         is_over = False
 
         def over(result: object, leader: int | None = None) -> None:
@@ -61,14 +65,14 @@ class Client:
             if leader is not None:
                 self._leader = leader
             elif result is None or isinstance(result, PenstockError):
-                self._leader = self._random.choice(self._cluster.plan.brokers)
+                self._leader = self._random.choice(self._world.plan.brokers)
             on_reply(result)
 
         def reply(result: object, leader: int | None = None) -> None:
             network.carry(broker, self.number, lambda: over(result, leader))
 
         def arrive() -> None:
-            self._cluster.machines[broker].do(lambda process: ask(process, reply))
+            self._machines[broker].do(lambda process: ask(process, reply))
 
         network.carry(self.number, broker, arrive)
         timeline.after(_TIMEOUT_MS, lambda: over(None))
@@ -78,9 +82,15 @@ class Producer(Client):
     """Sends batches; acks as Kafka has it."""
 
     def __init__(
-        self, cluster: Cluster, number: int, plan: PartitionPlan, *, is_idempotent: bool
+        self,
+        world: World,
+        machines: Machines,
+        number: int,
+        plan: PartitionPlan,
+        *,
+        is_idempotent: bool,
     ) -> None:
-        super().__init__(cluster, number, plan)
+        super().__init__(world, machines, number, plan)
         self._is_idempotent = is_idempotent
         self._next = 0
 
@@ -89,16 +99,12 @@ class Producer(Client):
         first, count = self._next, self._random.randint(1, 3)
         self._next += count
         for number in range(first, first + count):
-            self._cluster.history.sent.add(message(self.number, number)[1])
+            self._world.history.sent.add(message(self.number, number)[1])
         return first, count
 
-    def _send(
-        self, first: int, count: int, acks: int, on_reply: Callable[[object], None]
-    ) -> None:
-        timestamp_ms = self._cluster.clock.now_ms()
-        batch = batch_of(
-            self.number, first, count, timestamp_ms, is_idempotent=self._is_idempotent
-        )
+    def _send(self, first: int, count: int, acks: int, on_reply: Callable[[object], None]) -> None:
+        timestamp_ms = self._world.clock.now_ms()
+        batch = batch_of(self.number, first, count, timestamp_ms, is_idempotent=self._is_idempotent)
         self._call(
             self._leader,
             lambda process, reply: process.produce(self.plan.id, batch, acks, reply),
@@ -106,7 +112,7 @@ class Producer(Client):
         )
 
     def _acknowledged(self, first: int, count: int, base_offset: int) -> None:
-        acknowledged = self._cluster.history.acknowledged[self.plan.id]
+        acknowledged = self._world.history.acknowledged[self.plan.id]
         for number in range(first, first + count):
             value = message(self.number, number)[1]
             checkers.offsets_are_functional(acknowledged, base_offset + number - first, value)
@@ -115,9 +121,9 @@ class Producer(Client):
 class PlainProducer(Producer):
     """Sends each batch once, and waits for more or less."""
 
-    def __init__(self, cluster: Cluster, number: int, plan: PartitionPlan) -> None:
-        super().__init__(cluster, number, plan, is_idempotent=False)
-        cluster.timeline.every(self._random.choice((70, 300, 900)), self._produce)
+    def __init__(self, world: World, machines: Machines, number: int, plan: PartitionPlan) -> None:
+        super().__init__(world, machines, number, plan, is_idempotent=False)
+        world.timeline.every(self._random.choice((70, 300, 900)), self._produce)
 
     def _produce(self) -> None:
         if not self.is_busy:
@@ -129,7 +135,7 @@ class PlainProducer(Producer):
             if isinstance(result, int) and acks == ACKS_ALL:
                 self._acknowledged(first, count, result)
             elif isinstance(result, int):
-                self._cluster.history.acknowledged_with_less += count
+                self._world.history.acknowledged_with_less += count
 
         self._send(first, count, acks, on_reply)
 
@@ -137,9 +143,9 @@ class PlainProducer(Producer):
 class IdempotentProducer(Producer):
     """Sends each batch until it is acknowledged, in order, several at a time."""
 
-    def __init__(self, cluster: Cluster, number: int, plan: PartitionPlan) -> None:
-        super().__init__(cluster, number, plan, is_idempotent=True)
-        cluster.history.idempotent[plan.id].add(number)
+    def __init__(self, world: World, machines: Machines, number: int, plan: PartitionPlan) -> None:
+        super().__init__(world, machines, number, plan, is_idempotent=True)
+        world.history.idempotent[plan.id].add(number)
         self._window = self._random.randint(1, PRODUCER_WINDOW_BATCHES)
         # The first message of each batch that is not acknowledged, and how many it has.
         self._pending: dict[int, int] = {}
@@ -148,7 +154,7 @@ class IdempotentProducer(Producer):
         self._batches = 0
         self._is_repeating = False
         self.last_error: object = None
-        cluster.timeline.every(self._random.choice((40, 150, 600)), self._produce)
+        world.timeline.every(self._random.choice((40, 150, 600)), self._produce)
 
     @property
     def is_done(self) -> bool:
@@ -180,7 +186,7 @@ class IdempotentProducer(Producer):
         """All that is not acknowledged, once, from the oldest on."""
         if not self._is_repeating:
             self._is_repeating = True
-            self._cluster.timeline.after(self._random.randint(1, _PAUSE_MS), self._repeat)
+            self._world.timeline.after(self._random.randint(1, _PAUSE_MS), self._repeat)
 
     def _repeat(self) -> None:
         self._is_repeating = False
@@ -191,11 +197,11 @@ class IdempotentProducer(Producer):
 class Reader(Client):
     """Reads on from where it is, from whoever has a copy, and now and then all over again."""
 
-    def __init__(self, cluster: Cluster, number: int, plan: PartitionPlan) -> None:
-        super().__init__(cluster, number, plan)
+    def __init__(self, world: World, machines: Machines, number: int, plan: PartitionPlan) -> None:
+        super().__init__(world, machines, number, plan)
         self._position = 0
         self._is_waiting = False
-        cluster.timeline.every(self._random.choice((60, 200)), self._read)
+        world.timeline.every(self._random.choice((60, 200)), self._read)
 
     def _read(self) -> None:
         if self._is_waiting or not self.is_busy:
@@ -204,7 +210,7 @@ class Reader(Client):
             self._position = 0
         broker = self._leader
         if self._random.random() < 0.3:
-            broker = self._random.choice(self._cluster.plan.brokers)
+            broker = self._random.choice(self._world.plan.brokers)
         offset, self._is_waiting = self._position, True
         self._call(
             broker,
@@ -218,19 +224,22 @@ class Reader(Client):
             # What comes before it was deleted.
             self._position = max(self._position, result)
         elif isinstance(result, bytes):
+            has_rotted = broker in self._world.rotted
             try:
-                self._take(result)
+                self._take(result, is_known=not has_rotted)
             except BatchError:
                 # The checksum tells; somebody else has it.
-                if not self._cluster.has_rotted(broker):
+                if not has_rotted:
                     raise
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes, *, is_known: bool) -> None:
         for batch in held_batches(data):
             checkers.reading_skips_nothing(
                 self._position, batch, is_compacted=self.plan.is_compacted
             )
             for offset, fact in batch.facts:
                 if offset >= self._position and fact.value is not None:
-                    self._cluster.observer.on_read(self.plan.id, offset, fact.value)
+                    self._world.observer.on_read(
+                        self.plan.id, offset, fact.value, is_known=is_known
+                    )
             self._position = batch.end_offset

@@ -6,23 +6,17 @@ happens on one timeline.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from penstock.model.ids import PartitionId
-from penstock.raft.membership import Node
-from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation.clients import IdempotentProducer, PlainProducer, Reader
-from penstock.testing.simulation.history import History
 from penstock.testing.simulation.machine import Machine
-from penstock.testing.simulation.network import Network
-from penstock.testing.simulation.observer import Observer
 from penstock.testing.simulation.operators import Operator
 from penstock.testing.simulation.plan import Plan
-from penstock.testing.simulation.process import Process, Served
-from penstock.testing.simulation.timeline import Timeline, VirtualClock
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
 from penstock.testing.simulation.trace import Trace
-from penstock.testing.simulation.wording import describe_parcel
+from penstock.testing.simulation.world import World
 
 # Endpoints of the network below it are brokers.
 FIRST_CLIENT: Final = 100
@@ -36,18 +30,14 @@ class Cluster:
 
     def __init__(self, plan: Plan, seed: int, trace: Trace | None = None) -> None:
         self.plan = plan
-        self.timeline = Timeline(seed, trace or Trace())
-        self.clock = VirtualClock(self.timeline, 0)
-        self.network = Network(self.timeline)
-        self.history = History()
-        self.observer = Observer(self.timeline, self.history)
-        # How often what happened.
-        self.counts: Counter[str] = Counter()
-        # The disks of folders that are lost.
-        self.graveyard: dict[Node, SimulatedDisk] = {}
-        self.rotted: set[int] = set()
-        self.machines = {broker: Machine(self, broker) for broker in plan.brokers}
-        self.operator = Operator(self)
+        self.world = World(plan, seed, trace or Trace())
+        self.timeline = self.world.timeline
+        self.network = self.world.network
+        self.observer = self.world.observer
+        self.history = self.world.history
+        self.counts = self.world.counts
+        self.machines = {broker: Machine(self.world, broker) for broker in plan.brokers}
+        self.operator = Operator(self.world, self.machines)
         self.idempotent: list[IdempotentProducer] = []
         self.others: list[PlainProducer | Reader] = []
         for machine in self.machines.values():
@@ -68,26 +58,16 @@ class Cluster:
         number = FIRST_CLIENT
         for plan in self.plan.partitions:
             for _ in range(self.plan.idempotent_producers):
-                self.idempotent.append(IdempotentProducer(self, number, plan))
+                self.idempotent.append(IdempotentProducer(self.world, self.machines, number, plan))
                 number += 1
             for _ in range(self.plan.plain_producers):
-                self.others.append(PlainProducer(self, number, plan))
+                self.others.append(PlainProducer(self.world, self.machines, number, plan))
                 number += 1
             for _ in range(self.plan.readers):
-                self.others.append(Reader(self, number, plan))
+                self.others.append(Reader(self.world, self.machines, number, plan))
                 number += 1
 
     # --- who is there ----------------------------------------------------------------------------
-
-    @property
-    def disks(self) -> dict[Node, SimulatedDisk]:
-        """All there ever were, as they are or were last."""
-        alive = {machine.node: machine.disk for machine in self.machines.values()}
-        return self.graveyard | alive
-
-    def has_rotted(self, broker: int) -> bool:
-        """Whether bits of its files ever decayed."""
-        return broker in self.rotted
 
     def served(self, partition: PartitionId) -> list[Served]:
         """The copies whose brokers run."""
@@ -98,11 +78,6 @@ class Cluster:
     def leaders(self, partition: PartitionId) -> list[Served]:
         """Who thinks it leads: more than one, while an old one does not know of the new."""
         return [served for served in self.served(partition) if served.leads]
-
-    def deliver(self, broker: int, envelope: bytes, payload: bytes) -> None:
-        trace, now_ms = self.timeline.trace, self.timeline.now_ms
-        trace.data(now_ms, envelope, lambda: describe_parcel(envelope, payload))
-        self.machines[broker].do(lambda process: process.receive(envelope, payload))
 
     # --- what happens all the time ---------------------------------------------------------------
 
@@ -127,6 +102,7 @@ class Cluster:
                 continue
             link = (machine.broker, other.broker)
             is_cut = self.network.is_cut(*link) or self.network.is_cut(*link[::-1])
+            is_cut = is_cut and self.plan.notices_cuts
             there = None if is_cut else other.incarnation
             if machine.process.linked.get(other.broker) != there and random.random() < 0.5:
                 broker = other.broker

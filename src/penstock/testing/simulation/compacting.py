@@ -6,30 +6,36 @@ while a compaction is at work in a partition's folder the partition is not close
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from penstock.model.errors import StorageError
 from penstock.replication.flusher import Flusher
 from penstock.storage.cleaning import Pace, Stopped
 from penstock.storage.compaction import Compaction, CompactionConfig, choose, read_cleaned_offset
+from penstock.storage.files import Directory
+from penstock.testing.simulation.served import Served
 
-if TYPE_CHECKING:
-    from penstock.testing.simulation.process import Process, Served
 
-
-def compact(process: Process, served: Served, flusher: Flusher) -> None:
-    """Go over the partition, if it is worth it and nobody does."""
+def compact(
+    served: Served,
+    folder: Directory,
+    flusher: Flusher,
+    now_ms: int,
+    *,
+    is_wanted: Callable[[], bool],
+    save_producers: Callable[[], None],
+) -> bool:
+    """Go over the partition, if it is worth it and nobody does. Whether it was begun."""
     partition, log = served.partition, served.replica.log
     config = partition.config
     if served.is_compacting or not config.is_compacted or log.failed:
-        return
-    folder = process.machine.disk.root.subdirectory(served.plan.folder)
+        return False
     try:
         choice = choose(
             log,
             cleaned_offset=read_cleaned_offset(folder, log.next_offset),
             limit_offset=served.replica.high_watermark,
-            now_ms=process.machine.clock.now_ms(),
+            now_ms=now_ms,
             config=CompactionConfig(
                 min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
                 min_compaction_lag_ms=config.min_compaction_lag_ms,
@@ -38,24 +44,23 @@ def compact(process: Process, served: Served, flusher: Flusher) -> None:
             ),
         )
     except StorageError:
-        return
+        return False
     if choice is None:
-        return
+        return False
     if partition.producers_saved_offset < choice.end_offset:
-        process.save_producers(partition)
-        return
+        save_producers()
+        return False
     compaction = Compaction(
         log,
         choice,
-        now_ms=process.machine.clock.now_ms(),
+        now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
         producer_offsets=frozenset(
             entry.window[-1].base_offset for _, entry in partition.producers.producers()
         ),
-        pace=Pace(lambda: not process.is_stopping, rest=lambda _: None),
+        pace=Pace(is_wanted, rest=lambda _: None),
     )
     served.is_compacting = True
-    process.machine.cluster.counts["compaction"] += 1
 
     def go_on() -> None:
         job = None
@@ -72,3 +77,4 @@ def compact(process: Process, served: Served, flusher: Flusher) -> None:
             flusher.submit(job, go_on)
 
     go_on()
+    return True

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.raft.membership import Membership
 from penstock.records.view import batches
 from penstock.storage.segment import LOG_SUFFIX
 from penstock.testing.simulated_disk import Operation
+from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.network import CHECKED_FROM
-from penstock.testing.simulation.process import Process, Served
-
-if TYPE_CHECKING:
-    from penstock.testing.simulation.cluster import Cluster
-    from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
 
 _FAILING: Final[tuple[Operation, ...]] = (
     "flush",
@@ -294,27 +294,38 @@ class Faults:
         machine = self._any()
         files = machine.disk.files()
         paths = [path for path in files if _may_rot(path) and files[path]]
-        if not paths or not self._cluster.operator.may_lose(machine):
+        if machine.process is None or not paths or not self._cluster.operator.may_lose(machine):
             return
         path = self._random.choice(paths)
         position = self._random.randrange(len(files[path]))
         if path.endswith(LOG_SUFFIX):
-            found = self._position_in_batch(files[path])
+            found = self._position_in_batch(files[path], machine.disk.flushed_bytes(path))
             if found is None:
                 return
             position = found
         machine.is_rotten = True
-        self._cluster.rotted.add(machine.broker)
+        self._cluster.world.rotted.add(machine.broker)
         self._cluster.counts["bits decayed"] += 1
-        for served in machine.process.partitions.values() if machine.process else ():
+        for served in machine.process.partitions.values():
             served.copy.is_rotten = True
         self._timeline.note(machine.name, f"a bit decays: {path} at {position}")
         machine.disk.flip_bit(path, position, self._random.randrange(8))
 
-    def _position_in_batch(self, data: bytes) -> int | None:
-        lengths = [batch.header.length for batch in batches(data)]
-        chosen = self._random.randrange(len(lengths))
-        return sum(lengths[:chosen]) + self._random.randrange(CHECKED_FROM, lengths[chosen])
+    def _position_in_batch(self, data: bytes, flushed_bytes: int) -> int | None:
+        """Not in the last one that is flushed: with what a crash tears behind it, it would look
+        like a part of the tear."""
+        places = []
+        position = 0
+        for batch in batches(data):
+            places.append((position, batch.header.length))
+            position += batch.header.length
+        safe = [
+            place for place, (start, length) in pairwise(places) if start + length <= flushed_bytes
+        ]
+        if not safe:
+            return None
+        start, length = self._random.choice(safe)
+        return start + self._random.randrange(CHECKED_FROM, length)
 
     # --- people ----------------------------------------------------------------------------------
 
@@ -351,7 +362,9 @@ class Faults:
         which must be refused unless it is a single step."""
         nodes = [machine.node for machine in self._machines]
         if self._random.random() < 0.2:
-            return Membership(frozenset(self._random.sample(nodes, self._random.randint(0, len(nodes)))))
+            return Membership(
+                frozenset(self._random.sample(nodes, self._random.randint(0, len(nodes))))
+            )
         node = self._random.choice(nodes)
         voters, learners = now.voters - {node}, now.learners - {node}
         match self._random.choice(("voter", "voter", "learner", "nothing")):

@@ -9,7 +9,7 @@ the disk kept; after every event of a life somebody looks at what it has become.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
@@ -18,9 +18,8 @@ from penstock.storage.log import CleanEnd
 from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
 from penstock.testing.simulation.process import Process
 from penstock.testing.simulation.timeline import VirtualClock
-
-if TYPE_CHECKING:
-    from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.wording import describe_parcel
+from penstock.testing.simulation.world import World
 
 GOOD_DISK_DELAY_MS_MAX: Final = 5
 _DOWN_MS_MAX: Final = 4_000
@@ -29,14 +28,14 @@ _DOWN_MS_MAX: Final = 4_000
 class Machine:
     """One broker's."""
 
-    def __init__(self, cluster: Cluster, broker: int) -> None:
-        self.cluster = cluster
-        self.timeline = cluster.timeline
+    def __init__(self, world: World, broker: int) -> None:
+        self.world = world
+        self.timeline = world.timeline
         self.broker = broker
         self.directory = 1
-        self.disk = SimulatedDisk()
         self.process: Process | None = None
-        self.clock = VirtualClock(cluster.timeline, cluster.timeline.random.randint(-400, 400))
+        self.disk = SimulatedDisk()
+        self.clock = VirtualClock(world.timeline, world.timeline.random.randint(-400, 400))
         self.disk_delay_ms_max = GOOD_DISK_DELAY_MS_MAX
         # How often the machine crashes right after it said or saved something.
         self.brittleness = 0.0
@@ -47,6 +46,15 @@ class Machine:
         self._life = 0
         self._paused_until_ms = 0
         self._armed_ms: int | None = None
+        world.endpoints[broker] = self
+
+    @property
+    def disk(self) -> SimulatedDisk:
+        return self._disk
+
+    @disk.setter
+    def disk(self, disk: SimulatedDisk) -> None:
+        self._disk = self.world.disks[self.node] = disk
 
     @property
     def node(self) -> Node:
@@ -79,7 +87,7 @@ class Machine:
     def crash(self) -> None:
         """The machine stops, or only its process, as the plan has it."""
         self._end("crashes")
-        if self.cluster.plan.is_machine_crashing:
+        if self.world.plan.is_machine_crashing:
             self.disk = self.disk.after_crash(self.timeline.random.getrandbits(30))
         else:
             self.disk.restart_process()
@@ -99,7 +107,6 @@ class Machine:
 
     def wipe(self) -> None:
         """The folder is lost: whoever comes back has forgotten everything, and says so."""
-        self.cluster.graveyard[self.node] = self.disk
         if self.process is not None:
             self._end("crashes")
         self.directory += 1
@@ -132,7 +139,7 @@ class Machine:
 
     def _fall(self, down_ms_max: int = _DOWN_MS_MAX) -> None:
         """Crash, and start again after a while."""
-        self.cluster.counts["crash"] += 1
+        self.world.counts["crash"] += 1
         self.crash()
         life = self._life
 
@@ -144,7 +151,7 @@ class Machine:
 
     def _end(self, how: str) -> None:
         self.timeline.note(self.name, how)
-        self.cluster.observer.forget(self.node)
+        self.world.observer.forget(self.node)
         self._life += 1
         self.process = None
         self._armed_ms = None
@@ -168,10 +175,10 @@ class Machine:
             self._fall()
         elif life == self._life and self.process is not None:
             self.process.look()
-            self.cluster.observer.nothing_unforeseen()
+            self.world.observer.nothing_unforeseen()
             self._arm(self.process)
 
-    def do(self, action: Callable[[Process], None]) -> None:
+    def do(self, action: Callable[[Process], object]) -> None:
         """Let the process do it, if there is one, to the end of the turn."""
         process = self.process
         if process is None:
@@ -182,6 +189,12 @@ class Machine:
             process.driver.end_turn()
 
         self.event(self._life, act)
+
+    def deliver(self, envelope: bytes, payload: bytes) -> None:
+        """A parcel has come."""
+        trace = self.timeline.trace
+        trace.data(self.timeline.now_ms, envelope, lambda: describe_parcel(envelope, payload))
+        self.do(lambda process: process.receive(envelope, payload))
 
     def do_after(self, delay_ms: int, action: Callable[[Process], None]) -> None:
         """The same later, if it is the same life."""

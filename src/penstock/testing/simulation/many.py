@@ -61,9 +61,7 @@ class Summary:
         self.counts += result.counts
 
     def text(self) -> str:
-        faults = "\n".join(
-            f"  {count:>9,} {name}" for name, count in sorted(self.counts.items())
-        )
+        faults = "\n".join(f"  {count:>9,} {name}" for name, count in sorted(self.counts.items()))
         failed = f"failed: {', '.join(map(str, self.failed))}" if self.failed else "none failed"
         return (
             f"{self.seeds:,} seeds, {failed}\n"

@@ -8,17 +8,16 @@ majority of a partition: what then fails is the operator's fault and nobody else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Membership, Node
-from penstock.testing.simulation.process import Process, Served
-
-if TYPE_CHECKING:
-    from penstock.testing.simulation.cluster import Cluster
-    from penstock.testing.simulation.machine import Machine
-    from penstock.testing.simulation.plan import PartitionPlan
+from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.plan import PartitionPlan
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
+from penstock.testing.simulation.world import World
 
 _INTERVAL_MS: Final = 400
 _LAG_MS_MAX: Final = 1_000
@@ -27,16 +26,20 @@ _LAG_MS_MAX: Final = 1_000
 class Operator:
     """Of one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.targets = {plan.id: plan.replicas for plan in cluster.plan.partitions}
-        self._cluster = cluster
-        cluster.timeline.every(_INTERVAL_MS, self.reconcile)
+    def __init__(self, world: World, machines: Mapping[int, Machine]) -> None:
+        self.targets = {plan.id: plan.replicas for plan in world.plan.partitions}
+        self._world = world
+        self._machines = machines
 
     # --- where copies are to be ------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Look after the partitions from now on."""
+        self._world.timeline.every(_INTERVAL_MS, self.reconcile)
+
     def reconcile(self) -> None:
         """One step of each partition towards its target, if one can be made."""
-        for machine in self._cluster.machines.values():
+        for machine in self._machines.values():
             if machine.process is not None:
                 machine.do(self._reconcile_led)
 
@@ -61,13 +64,13 @@ class Operator:
     def change(self, served: Served, membership: Membership) -> None:
         """Have it changed, unless that could take the majority."""
         if self.is_prudent(membership) and served.participant.change_membership(membership):
-            self._cluster.counts["change of membership"] += 1
-            self._cluster.timeline.note(
+            self._world.counts["change of membership"] += 1
+            self._world.timeline.note(
                 str(served.node), f"{served.plan.name} is to have {described(membership)}"
             )
 
     def target_nodes(self, plan: PartitionPlan) -> frozenset[Node]:
-        return frozenset(self._cluster.machines[broker].node for broker in self.targets[plan.id])
+        return frozenset(self._machines[broker].node for broker in self.targets[plan.id])
 
     def is_settled(self, served: Served) -> bool:
         """Whether the partition, which is led there, is where it is to be."""
@@ -80,13 +83,13 @@ class Operator:
         leading = served.replica.consensus.raft.leading
         if leading is None or node not in leading.followers:
             return False
-        return leading.is_in_sync(node, self._cluster.timeline.now_ms - _LAG_MS_MAX)
+        return leading.is_in_sync(node, self._world.timeline.now_ms - _LAG_MS_MAX)
 
     # --- what may be lost ------------------------------------------------------------------------
 
     def is_lost(self, node: Node) -> bool:
         """Whether its folder is gone, or damaged so that it will have to go."""
-        machine = self._cluster.machines[node.broker]
+        machine = self._machines[node.broker]
         return machine.node != node or machine.is_rotten
 
     def is_prudent(self, membership: Membership) -> bool:
@@ -99,7 +102,7 @@ class Operator:
         out to be in force."""
         if machine.is_rotten:
             return False
-        for plan in self._cluster.plan.partitions:
+        for plan in self._world.plan.partitions:
             for membership in self._known(plan.id):
                 others = membership.voters - {machine.node}
                 alive = sum(not self.is_lost(node) for node in others)
@@ -109,28 +112,28 @@ class Operator:
 
     def _known(self, partition: PartitionId) -> Iterator[Membership]:
         """What anybody that is not lost took for the membership when it was last seen."""
-        for node, raft in self._cluster.observer.watch(partition).rafts.items():
-            if self._cluster.machines[node.broker].node == node:
+        for node, raft in self._world.observer.watch(partition).rafts.items():
+            if self._machines[node.broker].node == node:
                 yield from (at.membership for at in raft.state.members.known)
 
     # --- repairs ---------------------------------------------------------------------------------
 
     def start_all(self) -> None:
-        for machine in self._cluster.machines.values():
+        for machine in self._machines.values():
             machine.start()
 
     def repair(self) -> None:
         """Start again what runs with a partition that the disk failed, or that is offline."""
-        for machine in self._cluster.machines.values():
+        for machine in self._machines.values():
             process = machine.process
             if process is not None and is_ailing(process):
-                self._cluster.counts["repair"] += 1
+                self._world.counts["repair"] += 1
                 machine.crash()
                 machine.start()
 
     def replace_rotten(self) -> None:
         """Give those a new disk whose bits have decayed."""
-        for machine in self._cluster.machines.values():
+        for machine in self._machines.values():
             if machine.is_rotten:
                 machine.wipe()
 

@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from penstock.model.ids import PartitionId, TopicId, TopicPartition
+from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.model.topic_config import CleanupPolicy, Durability, TopicConfig
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -45,6 +46,11 @@ class Plan:
     partitions: tuple[PartitionPlan, ...]
     is_machine_crashing: bool
     """Or else only the process, and what is in the kernel's cache stays."""
+    notices_cuts: bool
+    """Whether a connection breaks where nothing goes through, and is made again; or else what is
+    said is lost for a while, and nobody is told."""
+    append_bytes_max: int
+    """Small: followers get what they lack in many pieces, and leaders die between them."""
     idempotent_producers: int
     """For each partition."""
     plain_producers: int
@@ -79,6 +85,8 @@ def draw_plan(seed: int) -> Plan:
         brokers=brokers,
         partitions=tuple(partitions),
         is_machine_crashing=is_machine_crashing,
+        notices_cuts=random.random() < 0.8,
+        append_bytes_max=random.choice((1, 1, 300, APPEND_BYTES_MAX)),
         idempotent_producers=random.choice((1, 1, 2)),
         plain_producers=random.choice((0, 1)),
         readers=1,

@@ -1,4 +1,4 @@
-"""One life of a broker in the simulation: its replicas, logs and partitions, as production has them.
+"""One life of a simulated broker: its replicas, logs and partitions, as production has them.
 
 What is not production's is what stands around them: the transport is the simulated network, the
 disk's threads are jobs that take their time, and requests come as calls instead of frames. The
@@ -8,8 +8,7 @@ invariant: what was given in a receive buffer is overwritten when the turn is ov
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from penstock.broker import producer_snapshot
 from penstock.broker.housekeeping import Housekeeping
@@ -18,6 +17,7 @@ from penstock.broker.partitions import Partitions
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import CorruptLog, NotLeader, PenstockError, StorageError
 from penstock.model.ids import PartitionId
+from penstock.net.clock import Clock
 from penstock.raft.membership import Membership, Node
 from penstock.replication import wire
 from penstock.replication.driver import Driver
@@ -29,43 +29,16 @@ from penstock.replication.replicas import Replicas
 from penstock.replication.transport import TIMING, Surroundings
 from penstock.storage.files import Directory
 from penstock.storage.log import CleanEnd, Log, LogConfig
+from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation.checkers import Violation
 from penstock.testing.simulation.compacting import compact
 from penstock.testing.simulation.copies import Copy
 from penstock.testing.simulation.plan import PartitionPlan
-
-if TYPE_CHECKING:
-    from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.served import Served
+from penstock.testing.simulation.world import World
 
 Clean = dict[PartitionId, tuple[CleanEnd, bytes]]
 Incarnation = tuple[Node, int]
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Served:
-    """A partition that this broker has a copy of."""
-
-    plan: PartitionPlan
-    node: Node
-    partition: Partition
-    participant: Participant
-    copy: Copy
-    is_compacting: bool = False
-    term_led: int = -1
-    """The last that it was seen to lead in."""
-    high_watermark_seen: int = 0
-
-    @property
-    def replica(self) -> Replica:
-        return self.partition.replica
-
-    @property
-    def leads(self) -> bool:
-        return self.replica.is_leader and self.replica.failure is None
-
-    @property
-    def membership(self) -> Membership:
-        return self.replica.consensus.raft.state.membership
 
 
 class Reply(Protocol):
@@ -74,10 +47,37 @@ class Reply(Protocol):
     def __call__(self, result: object, leader: int | None = None) -> None: ...
 
 
+class Host(Protocol):
+    """The machine that a process runs on."""
+
+    @property
+    def world(self) -> World: ...
+    @property
+    def broker(self) -> int: ...
+    @property
+    def node(self) -> Node: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def disk(self) -> SimulatedDisk: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def is_rotten(self) -> bool: ...
+
+    def do_after(self, delay_ms: int, action: Callable[[Process], None]) -> None:
+        """Let the process do it later, if it lives."""
+        ...
+
+    def crash_now_and_then(self) -> None:
+        """Something was said."""
+        ...
+
+
 class Process:
     """From a start to a crash or a stop."""
 
-    def __init__(self, machine: Machine, flusher: Flusher, clean: Clean) -> None:
+    def __init__(self, machine: Host, flusher: Flusher, clean: Clean) -> None:
         """SimulatedCrash, where the disk is told to."""
         self.machine = machine
         self.driver = Driver()
@@ -87,7 +87,8 @@ class Process:
         # The peers that can be reached, as far as is known here: as which node, in which life.
         self.linked: dict[int, Incarnation] = {}
         self._flusher = flusher
-        self._timeline = machine.timeline
+        self._world = machine.world
+        self._timeline = machine.world.timeline
         random = self._timeline.random
         self.replicas = Replicas(
             machine.node,
@@ -104,10 +105,11 @@ class Process:
             peers=self.replicas,
             timing=TIMING,
             draw_delay_ms=lambda: random.randrange(TIMING.election_ms),
+            append_bytes_max=machine.world.plan.append_bytes_max,
         )
         # It asks for nothing but all partitions, and for their producers to be saved.
         self._housekeeping = Housekeeping(cast("Partitions", self), flusher, machine.clock, 0.0)
-        for plan in machine.cluster.plan.partitions:
+        for plan in machine.world.plan.partitions:
             self._open_or_not(plan, clean)
 
     def begin(self) -> None:
@@ -118,7 +120,7 @@ class Process:
 
     def look(self) -> None:
         """After every event."""
-        observer = self.machine.cluster.observer
+        observer = self._world.observer
         for served in self.partitions.values():
             served.copy.refresh()
             observer.look(served)
@@ -185,7 +187,7 @@ class Process:
             participant=Participant(replica),
             copy=copy,
         )
-        self.machine.cluster.observer.on_opened(served)
+        self._world.observer.on_opened(served)
         return served
 
     def _folder(self, plan: PartitionPlan) -> Directory:
@@ -243,13 +245,13 @@ class Process:
         if self.machine.disk.crashed:
             return
         envelope, payloads = wire.encode(parcel)
-        cluster, receiver = self.machine.cluster, parcel.receiver.broker
-        cluster.network.carry_parcel(
+        receiver = parcel.receiver.broker
+        self._world.network.carry_parcel(
             self.machine.broker,
             receiver,
             envelope,
             b"".join(payloads),
-            lambda said, payload: cluster.deliver(receiver, said, payload),
+            self._world.endpoints[receiver].deliver,
         )
         if parcel.letters:
             self.machine.crash_now_and_then()
@@ -312,7 +314,7 @@ class Process:
             return
         log, limit = served.replica.log, served.replica.high_watermark
         offset = log.start_offset + int(share * (limit - log.start_offset))
-        self.machine.cluster.observer.may_delete(served, offset)
+        self._world.observer.may_delete(served, offset)
         served.replica.delete_before(offset, lambda _: None)
 
     def _refuse(self, partition: PartitionId, reply: Reply) -> None:
@@ -331,7 +333,7 @@ class Process:
     def tidy(self) -> None:
         """Retention, snapshots of producers: a round of production's housekeeping."""
         for served in self.partitions.values():
-            self.machine.cluster.observer.may_tidy(served)
+            self._world.observer.may_tidy(served)
         round_ = self._housekeeping.one_round()
         try:
             while True:
@@ -352,7 +354,14 @@ class Process:
     def compact(self, partition: PartitionId) -> None:
         served = self.partitions.get(partition)
         if served is not None and not self.is_stopping:
-            compact(self, served, self._flusher)
+            self._world.counts["compaction"] += compact(
+                served,
+                self.machine.disk.root.subdirectory(served.plan.folder),
+                self._flusher,
+                self.machine.clock.now_ms(),
+                is_wanted=lambda: not self.is_stopping,
+                save_producers=lambda: self.save_producers(served.partition),
+            )
 
 
 class _Spy:
@@ -387,14 +396,14 @@ class _Answer(Append):
         if process.machine.disk.crashed:
             return
         if error is None and self._acks < 0:
-            cluster, served = process.machine.cluster, self._served
+            world, served = process.machine.world, self._served
             is_flushed = served.plan.config.durability == "fsync"
-            cluster.observer.on_acknowledging(
+            world.observer.on_acknowledging(
                 served,
                 self.base_offset,
-                cluster.disks,
+                world.disks,
                 # Where a flush fails and the process dies before it can say so, the cache has what
                 # the platter lacks, and nobody can tell: only the machine's crash would show it.
-                durably=is_flushed and cluster.plan.is_machine_crashing,
+                durably=is_flushed and world.plan.is_machine_crashing,
             )
         process.reply(self._reply, self.base_offset if error is None else error)

@@ -15,7 +15,7 @@ from penstock.testing.simulation.cluster import Cluster
 from penstock.testing.simulation.faults import Faults
 from penstock.testing.simulation.operators import is_ailing
 from penstock.testing.simulation.plan import PartitionPlan, draw_plan
-from penstock.testing.simulation.process import Served
+from penstock.testing.simulation.served import Served
 from penstock.testing.simulation.trace import Trace
 
 TURMOIL_MS: Final = 30_000
@@ -55,6 +55,7 @@ class Run:
         cluster, timeline = self.cluster, self.cluster.timeline
         with cluster:
             cluster.start()
+            cluster.operator.begin()
             cluster.add_clients()
             while timeline.now_ms < TURMOIL_MS:
                 self._faults.strike()
