@@ -39,8 +39,8 @@ SHELL: Final = (
     one(
         "proposals taken while a newer term is saved",
         "replication/replica.py",
-        "            # What is proposed would be of a term that is over.\n"
-        "            self._accepts = False",
+        "            # What is proposed from now on would be of a term that is over.\n"
+        "            self._lose_leadership()",
         "            pass",
     ),
     one(

@@ -286,9 +286,10 @@ class Replica:
             self.listener.on_truncated(offset)
 
     def on_waiting(self) -> None:
-        if self.consensus.raft.leading is None or self.consensus.raft.state.term != self._term:
-            # What is proposed would be of a term that is over.
-            self._accepts = False
+        raft = self.consensus.raft
+        if self.is_leader and not (raft.leading is not None and raft.state.term == self._term):
+            # What is proposed from now on would be of a term that is over.
+            self._lose_leadership()
 
     def on_progress(self) -> None:
         raft = self.consensus.raft
