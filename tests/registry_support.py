@@ -1,12 +1,16 @@
-"""Clusters for tests of facts and placement, made from a few numbers."""
+"""Clusters for tests of facts and placement, made from a few numbers; patience with real ones."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.model.ids import BrokerId, TopicId
-from penstock.registry.facts import Move, Replicas
+from penstock.registry.api import Registry
+from penstock.registry.changing import ChangingRegistry
+from penstock.registry.facts import Change, Facts, Move, RegisterBroker, Replicas, apply
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
 
 Topics = Mapping[str, Sequence[Replicas]]
@@ -70,3 +74,43 @@ def leader_loads(brokers: Iterable[BrokerImage], topics: Topics) -> list[int]:
 
 def spread(loads: Sequence[int]) -> int:
     return max(loads) - min(loads)
+
+
+class SharedFacts(ChangingRegistry):
+    """The registry of a cluster in memory: every change holds at once."""
+
+    def __init__(self, brokers: Iterable[BrokerImage]) -> None:
+        self.facts = Facts(cluster_id="cluster", brokers={each.id: each for each in brokers})
+        super().__init__(self.facts.image())
+
+    @property
+    def is_controller(self) -> bool:
+        return True
+
+    async def register_broker(self, broker: BrokerImage) -> None:
+        await self.change(RegisterBroker(broker=broker))
+
+    async def close(self) -> None:
+        pass
+
+    async def change(self, change: Change) -> Facts:
+        before, self.facts = self.facts, apply(self.facts, change)
+        self._install(self.facts.image())
+        return before
+
+    def forget_everything(self) -> None:
+        """As if somebody had emptied the store."""
+        self.facts = Facts(cluster_id="another")
+        self._install(self.facts.image())
+
+
+def leads(registry: Registry) -> bool:
+    """Whether it holds itself for the controller at this moment."""
+    return registry.is_controller
+
+
+async def eventually(holds: Callable[[], object], seconds_max: float = 15) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to be"
+        await asyncio.sleep(0.01)

@@ -19,8 +19,8 @@ NAMED: Final = (
         (
             Edit(
                 "replication/replica.py",
-                'if error is None:\n            if self.durability == "os":',
-                "if error is None:\n            if True:",
+                'self._patience.on_taken()\n            if self.durability == "os":',
+                "self._patience.on_taken()\n            if True:",
             ),
             Edit(
                 "replication/replica.py",

@@ -33,14 +33,13 @@ SHELL: Final = (
         "who waits is told of another's commit",
         "replication/replica.py",
         "            # First, or the commit of another's batch could pass for that of one proposed "
-        "here.\n            self._lose_leadership()",
+        "here.\n            self.lose_leadership()",
         "            self.is_leader = self._accepts = False",
     ),
     one(
         "proposals taken while a newer term is saved",
-        "replication/replica.py",
-        "            # What is proposed from now on would be of a term that is over.\n"
-        "            self._lose_leadership()",
+        "replication/consensus.py",
+        "            owner.lose_leadership()",
         "            pass",
     ),
     one(

@@ -20,12 +20,11 @@ from penstock.net.clock import SystemClock
 from penstock.registry.image import ClusterImage
 from penstock.registry.zookeeper import ZooKeeperRegistry
 from penstock.registry.zookeeper_config import ZooKeeperConfig
+from tests.registry_support import eventually, leads
 from tests.zookeeper_support import (
     ZooKeeperEnsemble,
     ZooKeeperServer,
-    eventually,
     free_ports,
-    leads,
     opened,
     quick,
 )
@@ -118,6 +117,7 @@ async def test_a_process_that_stood_still_is_not_controller_when_it_goes_on(
 
 STAND_ALONE = """
 import asyncio, sys, time
+from tests.registry_support import eventually, leads
 from tests.zookeeper_support import opened, quick
 
 async def main():

@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -16,28 +15,20 @@ from penstock.model.errors import (
     ChangedMeanwhile,
     CorruptFacts,
     InvalidConfig,
-    InvalidReplication,
     InvalidRequest,
-    TopicExists,
-    UnknownTopic,
 )
-from penstock.model.ids import BrokerId, TopicId
-from penstock.model.removal import DeletedPartition, DeletedTopic
+from penstock.model.ids import TopicId
 from penstock.raft.membership import Node
-from penstock.registry.embedded import EmbeddedRegistry
 from penstock.registry.facts import Facts, Move
-from penstock.registry.image import ClusterImage, TopicImage, placed
-from penstock.registry.placement import evacuate
+from penstock.registry.image import TopicImage, placed
 from penstock.registry.zookeeper import ZooKeeperRegistry
 from penstock.registry.zookeeper_config import ZooKeeperConfig
 from penstock.registry.zookeeper_session import Operation, OutcomeUnknown
-from penstock.storage.os_files import OsDirectory
-from tests.registry_support import broker, ids
+from tests.registry_contract import RegistryContract
+from tests.registry_support import broker, eventually, ids, leads
 from tests.zookeeper_support import (
     ZooKeeperServer,
-    eventually,
     free_ports,
-    leads,
     opened,
     quick,
     visitor,
@@ -58,142 +49,23 @@ def config(server: ZooKeeperServer) -> ZooKeeperConfig:
     return quick(server.address, f"/tests/{next(_clusters)}")
 
 
-async def test_what_one_changes_the_other_sees(config: ZooKeeperConfig) -> None:
-    """R-CORE-5: routes are known to every broker."""
-    async with opened(config, 1) as one, opened(config, 2) as two:
-        made = await one.create_topic("orders", 2, {"retention_ms": "5"}, replication_factor=2)
-        assert one.image.topic("orders") is made, "there when the change returns"
-        assert {partition.leader for partition in made.partitions} == {1, 2}
-        assert set(made.partitions[0].voters) == {Node(1, 0xD1), Node(2, 0xD2)}
-        await eventually(lambda: two.image.topics.get("orders") == made)
-        assert two.image.cluster_id == one.image.cluster_id == "cluster of 1"
+class ZooKeeperCluster:
+    """Implements `tests.registry_contract.Cluster`."""
 
-        await two.change_settings("orders", {"retention_ms": "6"}, version=made.version)
-        await eventually(lambda: one.image.topic("orders").settings == {"retention_ms": "6"})
-        await two.add_partitions("orders", 3)
-        await eventually(lambda: len(one.image.topic("orders").partitions) == 3)
+    def __init__(self, config: ZooKeeperConfig) -> None:
+        self._config = config
 
-        seen = one.image
-        await one.change_targets([Move("orders", 0, ids(2))], seen)
-        await eventually(lambda: two.image.topic("orders").partitions[0].replicas == ids(2))
-        with pytest.raises(ChangedMeanwhile):
-            await two.change_targets([Move("orders", 0, ids(1))], seen)
+    def opened(self, broker_id: int = 0) -> AbstractAsyncContextManager[ZooKeeperRegistry]:
+        return opened(self._config, broker_id)
 
 
-async def test_a_topic_goes_in_two_steps_and_is_remembered(config: ZooKeeperConfig) -> None:
-    async with opened(config, 1) as one, opened(config, 2) as two:
-        topic = await one.create_topic("orders", 1, {})
-        deletion = DeletedTopic(
-            name="orders", topic_id=topic.id, at_ms=5, partitions=(DeletedPartition(0, 1, 9),)
-        )
-        await one.begin_deletion("orders", deletion)
-        await eventually(lambda: "orders" in two.image.topics)
-        await eventually(lambda: two.image.topics["orders"].deleting)
-        with pytest.raises(UnknownTopic):
-            two.image.topic("orders")
-        await two.finish_deletion("orders")
-        await eventually(lambda: not one.image.topics)
-        await one.finish_deletion("orders")
-        assert (await one.create_topic("orders", 1, {})).id != topic.id
-        await eventually(lambda: two.image.deleted_topics == (deletion,))
-    async with opened(config) as later:
-        assert later.image.deleted_topics == (deletion,)
-        assert list(later.image.topics) == ["orders"], "it stays without any broker"
+@pytest.fixture
+def cluster(config: ZooKeeperConfig) -> ZooKeeperCluster:
+    return ZooKeeperCluster(config)
 
 
-async def test_of_many_who_make_the_same_topic_one_wins(config: ZooKeeperConfig) -> None:
-    async with opened(config, 1) as one, opened(config, 2) as two, opened(config, 3) as three:
-        for round_ in range(5):
-            creations = [each.create_topic(f"t{round_}", 1, {}) for each in (one, two, three) * 2]
-            results = await asyncio.gather(*creations, return_exceptions=True)
-            made = [result for result in results if isinstance(result, TopicImage)]
-            assert len(made) == 1
-            assert sum(isinstance(result, TopicExists) for result in results) == 5
-            for each in (one, two, three):
-                await eventually(partial(knows, each, made[0]))
-
-
-def knows(registry: ZooKeeperRegistry, topic: TopicImage) -> bool:
-    return registry.image.topics.get(topic.name) == topic
-
-
-async def test_of_many_who_decide_by_the_same_version_one_wins(config: ZooKeeperConfig) -> None:
-    async with opened(config, 1) as one, opened(config, 2) as two:
-        topic = await one.create_topic("orders", 1, {})
-        await eventually(lambda: "orders" in two.image.topics)
-        changes = [
-            each.change_settings("orders", {"retention_ms": str(number)}, version=topic.version)
-            for number, each in enumerate((one, two) * 3, 1)
-        ]
-        results = await asyncio.gather(*changes, return_exceptions=True)
-        (made,) = [result for result in results if isinstance(result, TopicImage)]
-        assert sum(isinstance(result, ChangedMeanwhile) for result in results) == 5
-        await eventually(lambda: one.image.topic("orders") == two.image.topic("orders") == made)
-
-
-async def test_who_does_not_mind_the_version_wins_in_turn(config: ZooKeeperConfig) -> None:
-    async with opened(config, 1) as one, opened(config, 2) as two:
-        await one.create_topic("orders", 1, {})
-        await asyncio.gather(*(each.change_settings("orders", {}) for each in (one, two) * 4))
-        await eventually(lambda: two.image.topics["orders"].version == 8)
-
-
-async def test_producer_ids_are_never_handed_out_twice(config: ZooKeeperConfig) -> None:
-    """R-PRO-2: whoever asks, and however many at once."""
-    async with opened(config) as one, opened(config) as two:
-        blocks = await asyncio.gather(*(each.reserve_producer_ids(10) for each in (one, two) * 5))
-        assert len({number for block in blocks for number in block}) == 100
-    async with opened(config) as later:
-        assert (await later.reserve_producer_ids(1)).start == 100
-
-
-async def test_a_broker_is_there_as_long_as_its_registry(config: ZooKeeperConfig) -> None:
-    async with opened(config, 1) as one:
-        told: list[ClusterImage] = []
-        one.watch(told.append)
-        async with opened(config, 2) as two:
-            await eventually(lambda: list(one.image.brokers) == [1, 2])
-            assert one.image.brokers == two.image.brokers
-            moved = replace(broker(2), address="127.0.0.1:1", host="rack-2")
-            await two.register_broker(moved)
-            await eventually(lambda: one.image.brokers[moved.id] == moved)
-        await eventually(lambda: list(one.image.brokers) == [1])
-        assert [len(image.brokers) for image in told][-1] == 1
-        assert told[-1] is one.image
-        with pytest.raises(InvalidReplication, match="1 brokers are alive"):
-            await one.create_topic("orders", 1, {}, replication_factor=2)
-
-
-async def test_one_broker_is_controller_and_another_takes_over(config: ZooKeeperConfig) -> None:
-    async with opened(config) as watching:
-        assert not leads(watching), "who is no broker does not stand"
-        async with opened(config, 1) as one:
-            assert leads(one)
-            async with opened(config, 2) as two:
-                assert not leads(two)
-                assert two.image.controller == 1
-                await eventually(lambda: watching.image.controller == 1)
-                await one.close()
-                assert not leads(one)
-                await eventually(lambda: leads(two))
-                await eventually(lambda: watching.image.controller == 2)
-        await eventually(lambda: watching.image.controller is None)
-
-
-async def test_a_drained_broker_is_emptied(config: ZooKeeperConfig) -> None:
-    """R-REP-7"""
-    async with opened(config, 1) as one, opened(config, 2) as two, opened(config, 3):
-        await eventually(lambda: len(one.image.brokers) == 3)
-        await one.create_topic("orders", 6, {}, replication_factor=2)
-        await two.drain_broker(BrokerId(3), is_drained=True)
-        await eventually(lambda: one.image.drained == {3})
-        await one.change_targets(evacuate(one.image, BrokerId(3)), one.image)
-        targets = [set(each.replicas) for each in one.image.topic("orders").partitions]
-        assert targets == [{1, 2}] * 6
-        await one.create_topic("events", 4, {}, replication_factor=2)
-        assert {each.leader for each in one.image.topic("events").partitions} == {1, 2}
-        await one.drain_broker(BrokerId(3), is_drained=False)
-        assert one.image.drained == set()
+class TestContract(RegistryContract):
+    """R-REP-4: what holds for every registry holds for this one."""
 
 
 async def test_clusters_under_different_paths_do_not_know_each_other(
@@ -281,12 +153,6 @@ async def test_znodes_of_which_there_is_one(config: ZooKeeperConfig) -> None:
             pass
 
 
-async def test_two_brokers_do_not_share_an_id(config: ZooKeeperConfig) -> None:
-    async with opened(config, 1), opened(config) as other:
-        with pytest.raises(InvalidConfig, match=r"broker id 1 is in use by .*127\.0\.0\.1:9001"):
-            await other.register_broker(broker(1, directory=7))
-
-
 async def test_a_broker_that_starts_again_need_not_wait_for_its_old_session(
     config: ZooKeeperConfig,
 ) -> None:
@@ -299,33 +165,6 @@ async def test_a_broker_that_starts_again_need_not_wait_for_its_old_session(
             await asyncio.wait_for(again.register_broker(broker(1)), 10)
             assert list(again.image.brokers) == [1]
         await eventually(lambda: not before.image.brokers)
-
-
-async def test_a_broker_that_lost_its_folder_waits_for_its_old_session(
-    config: ZooKeeperConfig,
-) -> None:
-    async with opened(config, 1) as before, opened(config) as wiped:
-        registering = asyncio.create_task(wiped.register_broker(broker(1, directory=7)))
-        await asyncio.sleep(0.3)
-        assert not registering.done()
-        await before.close()
-        await registering
-        assert wiped.image.brokers[BrokerId(1)].directory == 7
-
-
-async def test_a_broker_on_its_own_becomes_the_first_of_a_cluster(
-    config: ZooKeeperConfig, tmp_path: Path
-) -> None:
-    """R-REP-6: with its topics, their ids and settings, and its producer ids."""
-    alone = EmbeddedRegistry(OsDirectory(str(tmp_path)), BrokerId(1), "alone", directory=0xD1)
-    for number in range(20):
-        await alone.create_topic(f"t{number}", 2, {"retention_ms": "5"})
-    await alone.reserve_producer_ids(1000)
-    async with opened(config, 1) as one, opened(config, 2) as two:
-        for _ in range(2):
-            await one.adopt(alone.facts)
-        await eventually(lambda: dict(two.image.topics) == dict(alone.image.topics))
-        assert (await two.reserve_producer_ids(1)).start == 1000
 
 
 async def test_a_change_is_not_made_to_a_topic_that_was_made_anew(config: ZooKeeperConfig) -> None:

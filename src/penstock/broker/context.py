@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.staging import Staging
@@ -25,6 +26,7 @@ class Context:
     clock: Clock
     registry: Registry
     partitions: Partitions
+    leaders: Leaders
     topics: Topics
     groups: GroupCoordinator
     producer_ids: ProducerIds

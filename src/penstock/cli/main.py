@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import bench, consume, demo, inspect, offsets, pipeline, produce, topics, up
+from penstock.cli import (
+    bench,
+    consume,
+    demo,
+    inspect,
+    metaserver,
+    offsets,
+    pipeline,
+    produce,
+    topics,
+    up,
+)
 from penstock.cli.output import fail
 from penstock.model.errors import PenstockError
 
@@ -30,6 +41,7 @@ app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")
 app.command()(bench.bench)
 app.command()(demo.demo)
+app.command()(metaserver.metaserver)
 
 
 def _show_version(wanted: bool) -> None:

@@ -14,7 +14,8 @@ from typing import Final
 from penstock.client.committer import commit_offsets, fetch_offsets
 from penstock.client.routes import Routes
 from penstock.client.starts import Start, check_start, find_request
-from penstock.model.errors import MalformedFrame, PenstockError, UnknownTopic, from_code
+from penstock.model.error_codes import from_code
+from penstock.model.errors import MalformedFrame, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition, check_topic_name
 from penstock.model.removal import REMOVAL_CAUSES, DeletedPartition, DeletedTopic, Removal
 from penstock.protocol import penstock_pb2 as pb

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from penstock.client.config import ClientConfig
 from penstock.client.links import Links
 from penstock.client.shared import Shared
+from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     Busy,
     MalformedFrame,
@@ -26,7 +27,6 @@ from penstock.model.errors import (
     ShuttingDown,
     TimedOut,
     UnknownTopic,
-    from_code,
 )
 from penstock.model.ids import TopicPartition, check_topic_name
 from penstock.net.channel import Channel

@@ -16,7 +16,7 @@
     │                        InvalidRegularExpression
     ├── StagedWriteError     StagedBatchesMissing
     ├── OffsetOutOfRange
-    ├── NotLeader, NotEnoughReplicas, StaleTerm, UnknownTerm
+    ├── NotLeader, NotEnoughReplicas, NotEnoughReplicasAfterAppend, StaleTerm, UnknownTerm
     ├── StorageError         DiskFull  StorageFailed  CorruptLog  CorruptFacts
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
     │                        ChangedMeanwhile  RegistryUnavailable
@@ -387,6 +387,13 @@ class NotEnoughReplicas(PenstockError):
     retriable = True
 
 
+class NotEnoughReplicasAfterAppend(PenstockError):
+    """It was written, but fewer replicas have it than min_insync_replicas asks for."""
+
+    code = 55
+    retriable = True
+
+
 class StaleTerm(PenstockError):
     """The partition has a newer leader than the client knows: refresh the route."""
 
@@ -479,20 +486,3 @@ class RegistryUnavailable(UnavailableError):
     """The registry cannot be reached: what is there is served, nothing can be changed."""
 
     code = 76
-
-
-def _tree(error: type[PenstockError]) -> dict[int, type[PenstockError]]:
-    classes = {error.code: error}
-    for child in error.__subclasses__():
-        classes |= _tree(child)
-    return classes
-
-
-BY_CODE = _tree(PenstockError)
-
-
-def from_code(code: int, message: str, *, retriable: bool = False) -> PenstockError:
-    """The error a peer reported. Of a code that only a newer peer knows, what is left is whether
-    the call may be tried again."""
-    unknown = UnavailableError if retriable else PenstockError
-    return BY_CODE.get(code, unknown)(message)

@@ -24,6 +24,8 @@ OFFSET_METADATA_BYTES_MAX: Final = 4 * KIB
 PARTITIONS_PER_TOPIC_MAX_DEFAULT: Final = 10
 # Every broker keeps all topics in memory, and the registry writes all of them at each change.
 TOPICS_MAX: Final = 10_000
+# Copies of a partition, where nobody says how many and there are enough brokers.
+REPLICATION_FACTOR: Final = 3
 # Names, or offsets, in one call: so that no call holds up the others for long.
 NAMES_PER_CALL_MAX: Final = 10_000
 # Offsets of all groups together: they are in memory, about 500 bytes each.
@@ -150,6 +152,14 @@ APPEND_BYTES_MAX: Final = 1 * MIB
 APPEND_REQUESTS_PER_TURN_MAX: Final = 2
 # The batches of all partitions in one frame to a peer: several turns' worth, and well within one.
 PARCEL_BYTES_MAX: Final = 16 * MIB
+# A follower that has not had everything for so long is not in sync: long enough for a pause of its
+# disk, short of the 30 s that Kafka gives it (replica.lag.time.max.ms).
+IN_SYNC_LAG_MS_MAX: Final = 10_000
+# Messages of partitions in one frame to a peer: some 60 bytes of its envelope each.
+PARCEL_LETTERS_MAX: Final = 20_000
+# What waits to be sent to one peer before messages are dropped, which Raft repeats; at twice as
+# much the peer does not keep up even with heartbeats, and is disconnected.
+PEER_QUEUE_BYTES_MAX: Final = 32 * MIB
 # Messages to one replica that wait while it saves its state, with their batches; further ones are
 # dropped, and sent again. No more than its leader has on the way to it, and what the others say.
 MESSAGES_WAITING_MAX: Final = 32
@@ -163,11 +173,31 @@ BROKER_ID_MAX: Final = 2**31 - 1
 # Host names have 253 characters; an address has a port as well.
 HOST_LENGTH_MAX: Final = 253
 ADDRESS_LENGTH_MAX: Final = 512
+# Every change waits for most of them: more make the registry slower, and hardly safer.
+META_SERVERS_MAX: Final = 9
+# Copies of one partition: each costs the leader all that it receives, once more.
+REPLICATION_FACTOR_MAX: Final = 100
 # Somebody else's change of the same topic gets in between: more often than this it is no chance.
 REGISTRY_CONFLICTS_MAX: Final = 20
 # What ZooKeeper holds in one znode, and takes in one transaction (jute.maxbuffer), less room for
 # names and headers.
 ZNODE_BYTES_MAX: Final = 1_000_000
+# Moves of partitions in one change: all partitions of the largest cluster, and so 4 MB of JSON.
+MOVES_PER_CHANGE_MAX: Final = 100_000
+# A change as the meta servers keep it: one record of their log, and the largest move fits.
+META_CHANGE_BYTES_MAX: Final = 8 * MIB - 64 * KIB
+# Changes whose outcome the meta servers remember, so that one that is sent again is not made twice:
+# as many as a busy cluster makes while a broker waits for an answer, some 60 bytes each.
+META_OUTCOMES_MAX: Final = 5_000
+# Changes that the meta servers keep at hand for brokers that have all but the latest; who lacks
+# more gets everything.
+META_FEED_CHANGES_MAX: Final = 2_000
+META_FEED_BYTES_MAX: Final = 2 * MIB
+# Changes behind the last snapshot: so many are read again at a start, in less than a second.
+META_SNAPSHOT_CHANGES: Final = 10_000
+META_SNAPSHOT_BYTES: Final = 32 * MIB
+# Brokers that wait for news, and calls that wait for the quorum; one has two or three.
+META_CALLS_WAITING_MAX: Final = 10_000
 
 # --- staged writes -----------------------------------------------------------------------------
 

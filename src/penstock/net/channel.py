@@ -169,6 +169,17 @@ class Channel:
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> int:
         """Call the peer; the callback gets the answer. No task, no future. Returns the id."""
+        message_id = self.tell(number, envelope, payload)
+        # A timer for now has no `when` on uvloop.
+        deadline = self._loop.time() + max(timeout_s, TIMER_GRAIN_S)
+        self._calls[message_id] = (number, callback, deadline)
+        if self._timer is None or deadline < self._timer.when():
+            self._set_timer(deadline)
+        return message_id
+
+    def tell(self, number: int, envelope: bytes, payload: Sequence[Buffer] = ()) -> int:
+        """Call the peer and wait for nothing: for calls that are not answered, or only if they
+        fail, which is then dropped. Returns the id."""
         if self.connection.is_closed:
             raise self._lost()
         payload_bytes = 0
@@ -181,11 +192,6 @@ class Channel:
         self._next_id = message_id + 1 if message_id < MESSAGE_ID_MAX else 1
         if payload_bytes + len(envelope) + HEADER_BYTES + 4 > self._frame_bytes_max:
             raise _too_large(number, payload_bytes, self._frame_bytes_max)
-        # A timer for now has no `when` on uvloop.
-        deadline = self._loop.time() + max(timeout_s, TIMER_GRAIN_S)
-        calls[message_id] = (number, callback, deadline)
-        if self._timer is None or deadline < self._timer.when():
-            self._set_timer(deadline)
         self.connection.send(encode_head(number, message_id, envelope, payload_bytes), *payload)
         return message_id
 

@@ -14,7 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from penstock.model.errors import MalformedFrame, PenstockError, from_code
+from penstock.model.error_codes import from_code
+from penstock.model.errors import MalformedFrame, PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE
 
@@ -88,6 +89,30 @@ LIST_DELETED_TOPICS: Final = CallType(
     pb.ListDeletedTopicsResponse,
 )
 RAFT: Final = CallType(pb.CALL_RAFT, "Raft", pb.RaftRequest, pb.RaftResponse)
+META_CHANGE: Final = CallType(
+    pb.CALL_META_CHANGE, "MetaChange", pb.MetaChangeRequest, pb.MetaChangeResponse
+)
+META_FETCH: Final = CallType(
+    pb.CALL_META_FETCH, "MetaFetch", pb.MetaFetchRequest, pb.MetaFetchResponse
+)
+META_HEARTBEAT: Final = CallType(
+    pb.CALL_META_HEARTBEAT, "MetaHeartbeat", pb.MetaHeartbeatRequest, pb.MetaHeartbeatResponse
+)
+META_LEADER: Final = CallType(
+    pb.CALL_META_LEADER, "MetaLeader", pb.MetaLeaderRequest, pb.MetaLeaderResponse
+)
+META_SNAPSHOT: Final = CallType(
+    pb.CALL_META_SNAPSHOT, "MetaSnapshot", pb.MetaSnapshotRequest, pb.MetaSnapshotResponse
+)
+
+META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
+    META_CHANGE,
+    META_FETCH,
+    META_HEARTBEAT,
+    META_LEADER,
+    META_SNAPSHOT,
+)
+"""What meta servers answer."""
 
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
@@ -112,6 +137,11 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     LIST_REMOVALS,
     LIST_DELETED_TOPICS,
     RAFT,
+    META_CHANGE,
+    META_FETCH,
+    META_HEARTBEAT,
+    META_LEADER,
+    META_SNAPSHOT,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}

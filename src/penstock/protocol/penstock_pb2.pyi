@@ -32,6 +32,11 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_LIST_REMOVALS: _ClassVar[Call]
     CALL_LIST_DELETED_TOPICS: _ClassVar[Call]
     CALL_RAFT: _ClassVar[Call]
+    CALL_META_CHANGE: _ClassVar[Call]
+    CALL_META_FETCH: _ClassVar[Call]
+    CALL_META_HEARTBEAT: _ClassVar[Call]
+    CALL_META_LEADER: _ClassVar[Call]
+    CALL_META_SNAPSHOT: _ClassVar[Call]
 CALL_UNSPECIFIED: Call
 CALL_HELLO: Call
 CALL_PING: Call
@@ -55,6 +60,11 @@ CALL_COMMITTED_EPOCH: Call
 CALL_LIST_REMOVALS: Call
 CALL_LIST_DELETED_TOPICS: Call
 CALL_RAFT: Call
+CALL_META_CHANGE: Call
+CALL_META_FETCH: Call
+CALL_META_HEARTBEAT: Call
+CALL_META_LEADER: Call
+CALL_META_SNAPSHOT: Call
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retriable")
@@ -75,16 +85,18 @@ class HelloRequest(_message.Message):
     def __init__(self, client_name: _Optional[str] = ..., software: _Optional[str] = ...) -> None: ...
 
 class HelloResponse(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "software", "frame_bytes_max")
+    __slots__ = ("cluster_id", "broker_id", "software", "frame_bytes_max", "directory")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     software: str
     frame_bytes_max: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., software: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ...) -> None: ...
+    directory: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., software: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
 
 class PingRequest(_message.Message):
     __slots__ = ()
@@ -114,16 +126,18 @@ class MetadataResponse(_message.Message):
         address: str
         def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
     class Partition(_message.Message):
-        __slots__ = ("partition", "leader", "term", "replicas")
+        __slots__ = ("partition", "leader", "term", "replicas", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LEADER_FIELD_NUMBER: _ClassVar[int]
         TERM_FIELD_NUMBER: _ClassVar[int]
         REPLICAS_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
         partition: int
         leader: int
         term: int
         replicas: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ...) -> None: ...
     class Topic(_message.Message):
         __slots__ = ("name", "id", "partitions", "error")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -224,7 +238,7 @@ class InitProducerResponse(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("name", "partitions", "config")
+    __slots__ = ("name", "partitions", "config", "replicas")
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -235,10 +249,12 @@ class CreateTopicRequest(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: int
     config: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., config: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., config: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
     __slots__ = ("id", "partitions")
@@ -267,7 +283,7 @@ class DescribeTopicRequest(_message.Message):
 class DescribeTopicResponse(_message.Message):
     __slots__ = ("name", "id", "config", "changed", "partitions")
     class Partition(_message.Message):
-        __slots__ = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset", "bytes", "segments", "error")
+        __slots__ = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset", "bytes", "segments", "error", "replicas", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LEADER_FIELD_NUMBER: _ClassVar[int]
         LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -276,6 +292,8 @@ class DescribeTopicResponse(_message.Message):
         BYTES_FIELD_NUMBER: _ClassVar[int]
         SEGMENTS_FIELD_NUMBER: _ClassVar[int]
         ERROR_FIELD_NUMBER: _ClassVar[int]
+        REPLICAS_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
         partition: int
         leader: int
         log_start_offset: int
@@ -284,7 +302,9 @@ class DescribeTopicResponse(_message.Message):
         bytes: int
         segments: int
         error: Error
-        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., bytes: _Optional[int] = ..., segments: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+        replicas: _containers.RepeatedScalarFieldContainer[int]
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., bytes: _Optional[int] = ..., segments: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ...) -> None: ...
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -525,7 +545,7 @@ class ListDeletedTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[ListDeletedTopicsResponse.Topic, _Mapping]]] = ...) -> None: ...
 
 class RaftRequest(_message.Message):
-    __slots__ = ("sender", "receiver", "messages", "heartbeat")
+    __slots__ = ("sender", "receiver", "messages", "heartbeat", "cluster_id")
     class Node(_message.Message):
         __slots__ = ("broker", "directory")
         BROKER_FIELD_NUMBER: _ClassVar[int]
@@ -614,16 +634,24 @@ class RaftRequest(_message.Message):
         campaign: RaftRequest.Campaign
         def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., vote: _Optional[_Union[RaftRequest.Vote, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftRequest.VoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftRequest.Append, _Mapping]] = ..., append_answer: _Optional[_Union[RaftRequest.AppendAnswer, _Mapping]] = ..., reset: _Optional[_Union[RaftRequest.Reset, _Mapping]] = ..., campaign: _Optional[_Union[RaftRequest.Campaign, _Mapping]] = ...) -> None: ...
     class Claim(_message.Message):
-        __slots__ = ("partition", "term", "commit_offset", "start_offset")
+        __slots__ = ("partition", "term", "commit_offset", "start_offset", "voters", "learners", "is_settled", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         TERM_FIELD_NUMBER: _ClassVar[int]
         COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
         START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        VOTERS_FIELD_NUMBER: _ClassVar[int]
+        LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        IS_SETTLED_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
         partition: RaftRequest.PartitionId
         term: int
         commit_offset: int
         start_offset: int
-        def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., commit_offset: _Optional[int] = ..., start_offset: _Optional[int] = ...) -> None: ...
+        voters: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
+        learners: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
+        is_settled: bool
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, partition: _Optional[_Union[RaftRequest.PartitionId, _Mapping]] = ..., term: _Optional[int] = ..., commit_offset: _Optional[int] = ..., start_offset: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., is_settled: _Optional[bool] = ..., in_sync: _Optional[_Iterable[int]] = ...) -> None: ...
     class Heartbeat(_message.Message):
         __slots__ = ("incarnation", "version", "is_whole", "needs_whole", "claims", "released")
         INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -643,12 +671,104 @@ class RaftRequest(_message.Message):
     RECEIVER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     sender: RaftRequest.Node
     receiver: RaftRequest.Node
     messages: _containers.RepeatedCompositeFieldContainer[RaftRequest.Message]
     heartbeat: RaftRequest.Heartbeat
-    def __init__(self, sender: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., receiver: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftRequest.Message, _Mapping]]] = ..., heartbeat: _Optional[_Union[RaftRequest.Heartbeat, _Mapping]] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, sender: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., receiver: _Optional[_Union[RaftRequest.Node, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftRequest.Message, _Mapping]]] = ..., heartbeat: _Optional[_Union[RaftRequest.Heartbeat, _Mapping]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RaftResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MetaChangeRequest(_message.Message):
+    __slots__ = ("cluster_id", "entry")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    entry: bytes
+    def __init__(self, cluster_id: _Optional[str] = ..., entry: _Optional[bytes] = ...) -> None: ...
+
+class MetaChangeResponse(_message.Message):
+    __slots__ = ("version", "first_producer_id", "controller", "session_timeout_ms")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    first_producer_id: int
+    controller: int
+    session_timeout_ms: int
+    def __init__(self, version: _Optional[int] = ..., first_producer_id: _Optional[int] = ..., controller: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class MetaFetchRequest(_message.Message):
+    __slots__ = ("cluster_id", "seen_version", "max_wait_ms")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEN_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    seen_version: int
+    max_wait_ms: int
+    def __init__(self, cluster_id: _Optional[str] = ..., seen_version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+
+class MetaFetchResponse(_message.Message):
+    __slots__ = ("version", "is_whole", "entries", "controller", "session_timeout_ms")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    is_whole: bool
+    entries: _containers.RepeatedScalarFieldContainer[bytes]
+    controller: int
+    session_timeout_ms: int
+    def __init__(self, version: _Optional[int] = ..., is_whole: _Optional[bool] = ..., entries: _Optional[_Iterable[bytes]] = ..., controller: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class MetaHeartbeatRequest(_message.Message):
+    __slots__ = ("cluster_id", "broker", "directory")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    broker: int
+    directory: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
+
+class MetaHeartbeatResponse(_message.Message):
+    __slots__ = ("is_registered", "is_controller", "session_timeout_ms")
+    IS_REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    IS_CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    is_registered: bool
+    is_controller: bool
+    session_timeout_ms: int
+    def __init__(self, is_registered: _Optional[bool] = ..., is_controller: _Optional[bool] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class MetaLeaderRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MetaLeaderResponse(_message.Message):
+    __slots__ = ("leader", "address", "term", "is_empty")
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
+    leader: int
+    address: str
+    term: int
+    is_empty: bool
+    def __init__(self, leader: _Optional[int] = ..., address: _Optional[str] = ..., term: _Optional[int] = ..., is_empty: _Optional[bool] = ...) -> None: ...
+
+class MetaSnapshotRequest(_message.Message):
+    __slots__ = ("first_offset",)
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    def __init__(self, first_offset: _Optional[int] = ...) -> None: ...
+
+class MetaSnapshotResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

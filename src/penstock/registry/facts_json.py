@@ -8,11 +8,9 @@ that the largest topic fits into one znode.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final
 
-from penstock.model.errors import CorruptFacts, PenstockError
 from penstock.model.ids import BrokerId, TopicId, check_topic_name
 from penstock.model.limits import (
     ADDRESS_LENGTH_MAX,
@@ -29,169 +27,117 @@ from penstock.net.address import parse_address
 from penstock.raft.membership import Node
 from penstock.registry.facts import Facts, Replicas
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
+from penstock.registry.json_fields import (
+    Fields,
+    checked_number,
+    decoded,
+    document,
+    flag,
+    hexadecimal,
+    list_of,
+    number,
+    pair,
+    text_of,
+)
 
-FORMAT: Final = 1
-_ID_DIGITS: Final = 32
-_HEXADECIMAL: Final = frozenset("0123456789abcdef")
+ID_DIGITS: Final = 32
 # A broker is in a replica list once; more than this many no cluster has.
 _REPLICAS_MAX: Final = 100
 _SETTINGS_MAX: Final = 1_000
 
-Read = TypeVar("Read")
-
 
 def encode_broker(broker: BrokerImage) -> bytes:
-    return _document(_broker_fields(broker))
+    return document(broker_fields(broker))
 
 
 def decode_broker(data: bytes, what: str) -> BrokerImage:
-    return _decoded(data, what, _broker)
+    return decoded(data, what, read_broker)
 
 
 def encode_topic(topic: TopicImage) -> bytes:
-    return _document(_topic_fields(topic))
+    return document(_topic_fields(topic))
 
 
 def decode_topic(data: bytes, what: str, version: int) -> TopicImage:
-    return _decoded(data, what, lambda fields: _topic(fields, version))
+    return decoded(data, what, lambda fields: _topic(fields, version))
 
 
 def encode_deletions(deletions: Iterable[DeletedTopic]) -> bytes:
-    return _document({"deleted_topics": [_deletion_fields(each) for each in deletions]})
+    return document({"deleted_topics": [deletion_fields(each) for each in deletions]})
 
 
 def decode_deletions(data: bytes, what: str) -> tuple[DeletedTopic, ...]:
-    return _decoded(data, what, _deletions)
+    return decoded(data, what, _deletions)
 
 
 def encode_cluster(cluster_id: str, drained: Iterable[BrokerId]) -> bytes:
-    return _document({"cluster_id": cluster_id, "drained": sorted(drained)})
+    return document({"cluster_id": cluster_id, "drained": sorted(drained)})
 
 
 def decode_cluster(data: bytes, what: str) -> tuple[str, frozenset[BrokerId]]:
-    return _decoded(data, what, lambda fields: (_cluster_id(fields), _drained(fields)))
+    return decoded(data, what, lambda fields: (read_cluster_id(fields), _drained(fields)))
 
 
 def encode_producer_ids(next_producer_id: int) -> bytes:
-    return _document({"next_producer_id": next_producer_id})
+    return document({"next_producer_id": next_producer_id})
 
 
 def decode_producer_ids(data: bytes, what: str) -> int:
-    return _decoded(data, what, lambda fields: _number(fields, "next_producer_id", INT64_MAX))
+    return decoded(data, what, lambda fields: number(fields, "next_producer_id", INT64_MAX))
 
 
 def encode_facts(facts: Facts) -> bytes:
     """Everything, as one document."""
-    return _document(
-        {
-            "cluster_id": facts.cluster_id,
-            "version": facts.version,
-            "brokers": [
-                {**_broker_fields(broker), "is_alive": broker.is_alive}
-                for broker in facts.brokers.values()
-            ],
-            "drained": sorted(facts.drained),
-            "topics": [
-                {**_topic_fields(topic), "version": topic.version}
-                for topic in facts.topics.values()
-            ],
-            "deleted_topics": [_deletion_fields(each) for each in facts.deleted_topics],
-            "next_producer_id": facts.next_producer_id,
-        }
-    )
+    return document(facts_fields(facts))
 
 
 def decode_facts(data: bytes, what: str) -> Facts:
-    def read(fields: Mapping[str, Any]) -> Facts:
-        brokers = {
-            broker.id: broker for broker in map(_broker, _list(fields, "brokers", BROKER_ID_MAX))
-        }
-        topics = {
-            topic.name: topic
-            for topic in (
-                _topic(entry, _number(entry, "version", INT64_MAX))
-                for entry in _list(fields, "topics", TOPICS_MAX)
-            )
-        }
-        return Facts(
-            cluster_id=_cluster_id(fields),
-            version=_number(fields, "version", INT64_MAX),
-            brokers=brokers,
-            drained=_drained(fields),
-            topics=topics,
-            deleted_topics=_deletions(fields),
-            next_producer_id=_number(fields, "next_producer_id", INT64_MAX),
+    return decoded(data, what, read_facts)
+
+
+def facts_fields(facts: Facts) -> dict[str, Any]:
+    return {
+        "cluster_id": facts.cluster_id,
+        "version": facts.version,
+        "brokers": [
+            {**broker_fields(broker), "is_alive": broker.is_alive}
+            for broker in facts.brokers.values()
+        ],
+        "drained": sorted(facts.drained),
+        "topics": [
+            {**_topic_fields(topic), "version": topic.version} for topic in facts.topics.values()
+        ],
+        "deleted_topics": [deletion_fields(each) for each in facts.deleted_topics],
+        "next_producer_id": facts.next_producer_id,
+    }
+
+
+def read_facts(fields: Fields) -> Facts:
+    brokers = {
+        broker.id: broker for broker in map(read_broker, list_of(fields, "brokers", BROKER_ID_MAX))
+    }
+    topics = {
+        topic.name: topic
+        for topic in (
+            _topic(entry, number(entry, "version", INT64_MAX))
+            for entry in list_of(fields, "topics", TOPICS_MAX)
         )
-
-    return _decoded(data, what, read)
-
-
-# --- documents ---------------------------------------------------------------------------------
-
-
-def _document(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps({"format": FORMAT, **fields}, separators=(",", ":")).encode()
-
-
-def _decoded(data: bytes, what: str, read: Callable[[Mapping[str, Any]], Read]) -> Read:
-    """What the document says. It is called `what` if it cannot be understood."""
-    try:
-        fields = json.loads(data)
-        if _number(fields, "format", INT64_MAX) > FORMAT:
-            raise ValueError(f"format {fields['format']} is of a later version of Penstock")
-        return read(fields)
-    except PenstockError as error:
-        reason = error.message.rstrip(".")
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        # Of hostile bytes no more than a glance goes into a log.
-        reason = f"{type(error).__name__}: {error}"[:200]
-    raise CorruptFacts(f"{what} cannot be understood ({reason}): restore it or remove it.")
-
-
-def _number(fields: Mapping[str, Any], name: str, most: int) -> int:
-    return _checked_number(fields[name], name, most)
-
-
-def _checked_number(value: object, name: str, most: int) -> int:
-    # True is an int to Python.
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"{name} is no number from 0 to {most}")
-    return value
-
-
-def _text(fields: Mapping[str, Any], name: str, length_max: int) -> str:
-    value = fields[name]
-    if not isinstance(value, str) or len(value) > length_max or not value.isprintable():
-        raise ValueError(f"{name} is no text of up to {length_max} printable characters")
-    return value
-
-
-def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    value = fields[name]
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} is neither true nor false")
-    return value
-
-
-def _list(fields: Mapping[str, Any], name: str, length_max: int) -> list[Any]:
-    value = fields[name]
-    if not isinstance(value, list) or len(value) > length_max:
-        raise ValueError(f"{name} is no list of up to {length_max} entries")
-    return value
-
-
-def _hexadecimal(text: object, digits: int) -> str:
-    if not isinstance(text, str) or len(text) != digits or not set(text) <= _HEXADECIMAL:
-        raise ValueError(f"an id is not {digits} hexadecimal digits")
-    return text
+    }
+    return Facts(
+        cluster_id=read_cluster_id(fields),
+        version=number(fields, "version", INT64_MAX),
+        brokers=brokers,
+        drained=_drained(fields),
+        topics=topics,
+        deleted_topics=_deletions(fields),
+        next_producer_id=number(fields, "next_producer_id", INT64_MAX),
+    )
 
 
 # --- brokers -----------------------------------------------------------------------------------
 
 
-def _broker_fields(broker: BrokerImage) -> dict[str, Any]:
+def broker_fields(broker: BrokerImage) -> dict[str, Any]:
     return {
         "id": broker.id,
         "directory": f"{broker.directory:016x}",
@@ -200,28 +146,28 @@ def _broker_fields(broker: BrokerImage) -> dict[str, Any]:
     }
 
 
-def _broker(fields: Mapping[str, Any]) -> BrokerImage:
-    address = _text(fields, "address", ADDRESS_LENGTH_MAX)
+def read_broker(fields: Fields) -> BrokerImage:
+    address = text_of(fields, "address", ADDRESS_LENGTH_MAX)
     parse_address(address)
     return BrokerImage(
-        id=BrokerId(_number(fields, "id", BROKER_ID_MAX)),
-        directory=int(_hexadecimal(fields["directory"], 16), 16),
+        id=BrokerId(number(fields, "id", BROKER_ID_MAX)),
+        directory=int(hexadecimal(fields["directory"], 16), 16),
         address=address,
-        host=_text(fields, "host", HOST_LENGTH_MAX),
-        is_alive=_flag(fields, "is_alive") if "is_alive" in fields else True,
+        host=text_of(fields, "host", HOST_LENGTH_MAX),
+        is_alive=flag(fields, "is_alive") if "is_alive" in fields else True,
     )
 
 
-def _cluster_id(fields: Mapping[str, Any]) -> str:
-    return _text(fields, "cluster_id", HOST_LENGTH_MAX)
+def read_cluster_id(fields: Fields) -> str:
+    return text_of(fields, "cluster_id", HOST_LENGTH_MAX)
 
 
-def _drained(fields: Mapping[str, Any]) -> frozenset[BrokerId]:
-    return frozenset(_broker_ids(_list(fields, "drained", BROKER_ID_MAX)))
+def _drained(fields: Fields) -> frozenset[BrokerId]:
+    return frozenset(_broker_ids(list_of(fields, "drained", BROKER_ID_MAX)))
 
 
 def _broker_ids(values: Iterable[object]) -> Replicas:
-    return tuple(BrokerId(_checked_number(each, "a broker id", BROKER_ID_MAX)) for each in values)
+    return tuple(BrokerId(checked_number(each, "a broker id", BROKER_ID_MAX)) for each in values)
 
 
 # --- topics ------------------------------------------------------------------------------------
@@ -235,7 +181,7 @@ def _topic_fields(topic: TopicImage) -> dict[str, Any]:
         "id": topic.id,
         "settings": dict(topic.settings),
         "deleting": topic.deleting,
-        "nodes": [[node.broker, f"{node.directory:016x}"] for node in places],
+        "nodes": [node_entry(node) for node in places],
         "partitions": [
             [list(partition.replicas), [places[voter] for voter in partition.voters]]
             for partition in topic.partitions
@@ -243,50 +189,56 @@ def _topic_fields(topic: TopicImage) -> dict[str, Any]:
     }
 
 
-def _topic(fields: Mapping[str, Any], version: int) -> TopicImage:
-    nodes = [_node(entry) for entry in _list(fields, "nodes", PARTITIONS_PER_TOPIC_MAX)]
+def _topic(fields: Fields, version: int) -> TopicImage:
+    nodes = [read_node(entry) for entry in list_of(fields, "nodes", PARTITIONS_PER_TOPIC_MAX)]
     partitions = tuple(
-        _partition(entry, nodes) for entry in _list(fields, "partitions", PARTITIONS_PER_TOPIC_MAX)
+        _partition(entry, nodes)
+        for entry in list_of(fields, "partitions", PARTITIONS_PER_TOPIC_MAX)
     )
     if not partitions:
         raise ValueError("a topic has no partitions")
     return TopicImage(
         name=check_topic_name(str(fields["name"])),
-        id=TopicId(_hexadecimal(fields["id"], _ID_DIGITS)),
+        id=TopicId(hexadecimal(fields["id"], ID_DIGITS)),
         partitions=partitions,
-        settings=_settings(fields["settings"]),
-        deleting=_flag(fields, "deleting"),
+        settings=read_settings(fields["settings"]),
+        deleting=flag(fields, "deleting"),
         version=version,
     )
 
 
-def _node(entry: object) -> Node:
-    broker, directory = _pair(entry)
+def node_entry(node: Node) -> list[Any]:
+    return [node.broker, f"{node.directory:016x}"]
+
+
+def read_node(entry: object) -> Node:
+    broker, directory = pair(entry)
     return Node(
-        _checked_number(broker, "a broker id", BROKER_ID_MAX), int(_hexadecimal(directory, 16), 16)
+        checked_number(broker, "a broker id", BROKER_ID_MAX), int(hexadecimal(directory, 16), 16)
     )
 
 
 def _partition(entry: object, nodes: list[Node]) -> PartitionImage:
-    brokers, places = _pair(entry)
-    if not (isinstance(brokers, list) and isinstance(places, list)):
-        raise TypeError("a partition is not two lists")
-    if not 0 < len(brokers) <= _REPLICAS_MAX or len(set(brokers)) != len(brokers):
-        raise ValueError("a partition has no replicas, too many, or one twice")
+    brokers, places = pair(entry)
+    replicas = read_replicas(brokers)
+    if not isinstance(places, list):
+        raise TypeError("a partition's voters are no list")
     if not 0 < len(places) <= _REPLICAS_MAX or len(set(places)) != len(places):
         raise ValueError("a partition began with no voters, too many, or one twice")
     most = len(nodes) - 1
-    voters = tuple(nodes[_checked_number(place, "a voter's place", most)] for place in places)
-    return placed(_broker_ids(brokers), voters)
+    voters = tuple(nodes[checked_number(place, "a voter's place", most)] for place in places)
+    return placed(replicas, voters)
 
 
-def _pair(entry: object) -> tuple[Any, Any]:
-    if not isinstance(entry, list) or len(entry) != 2:
-        raise TypeError("an entry is not a list of two")
-    return entry[0], entry[1]
+def read_replicas(brokers: object) -> Replicas:
+    if not isinstance(brokers, list):
+        raise TypeError("replicas are no list")
+    if not 0 < len(brokers) <= _REPLICAS_MAX or len(set(brokers)) != len(brokers):
+        raise ValueError("a partition has no replicas, too many, or one twice")
+    return _broker_ids(brokers)
 
 
-def _settings(values: object) -> dict[str, str]:
+def read_settings(values: object) -> dict[str, str]:
     if not isinstance(values, dict) or len(values) > _SETTINGS_MAX:
         raise TypeError("the settings are no object, or too many")
     if not all(isinstance(value, str) for value in values.values()):
@@ -298,7 +250,7 @@ def _settings(values: object) -> dict[str, str]:
 # --- deletions ---------------------------------------------------------------------------------
 
 
-def _deletion_fields(deletion: DeletedTopic) -> dict[str, Any]:
+def deletion_fields(deletion: DeletedTopic) -> dict[str, Any]:
     return {
         "name": deletion.name,
         "id": deletion.topic_id,
@@ -307,20 +259,22 @@ def _deletion_fields(deletion: DeletedTopic) -> dict[str, Any]:
     }
 
 
-def _deletions(fields: Mapping[str, Any]) -> tuple[DeletedTopic, ...]:
-    return tuple(_deletion(each) for each in _list(fields, "deleted_topics", DELETED_TOPICS_MAX))
+def _deletions(fields: Fields) -> tuple[DeletedTopic, ...]:
+    return tuple(
+        read_deletion(each) for each in list_of(fields, "deleted_topics", DELETED_TOPICS_MAX)
+    )
 
 
-def _deletion(fields: Mapping[str, Any]) -> DeletedTopic:
+def read_deletion(fields: Fields) -> DeletedTopic:
     partitions = []
-    for entry in _list(fields, "partitions", DELETED_PARTITIONS_MAX):
-        number, start_offset, end_offset = (
-            _checked_number(value, "a deleted partition's entry", INT64_MAX) for value in entry
+    for entry in list_of(fields, "partitions", DELETED_PARTITIONS_MAX):
+        partition, start_offset, end_offset = (
+            checked_number(value, "a deleted partition's entry", INT64_MAX) for value in entry
         )
-        partitions.append(DeletedPartition(number, start_offset, end_offset))
+        partitions.append(DeletedPartition(partition, start_offset, end_offset))
     return DeletedTopic(
         name=check_topic_name(str(fields["name"])),
-        topic_id=_hexadecimal(fields["id"], _ID_DIGITS),
-        at_ms=_number(fields, "at_ms", INT64_MAX),
+        topic_id=hexadecimal(fields["id"], ID_DIGITS),
+        at_ms=number(fields, "at_ms", INT64_MAX),
         partitions=tuple(partitions),
     )

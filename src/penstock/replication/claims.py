@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
-from penstock.replication.parcel import Heartbeat, Told
-from penstock.replication.transport import Claim
+from penstock.replication.parcel import Claim, Heartbeat
 
 
 class _Audience:
@@ -62,10 +61,11 @@ class OwnClaims:
             del self._claims[partition]
         else:
             self._claims[partition] = claim
-        # Who leads concerns everybody; how far all is committed, those who have a copy.
-        is_for_all = claim is None or before is None or claim.term != before.term
+        # Who leads and who follows concerns everybody; how far all is committed, those who have a
+        # copy.
+        is_for_all = claim is None or before is None or claim.concerns_all(before)
         for node, audience in self._audiences.items():
-            if is_for_all or (claim is not None and node in claim.nodes):
+            if is_for_all or (claim is not None and node in claim.membership.nodes):
                 audience.changed.add(partition)
 
     def heartbeat(self, node: Node, *, needs_whole: bool) -> Heartbeat:
@@ -77,7 +77,7 @@ class OwnClaims:
         # In an order that does not depend on how the process hashes.
         concerned = sorted(self._claims if is_whole else audience.changed)
         claims = {
-            partition: Told(*claim[:3])
+            partition: claim
             for partition in concerned
             if (claim := self._claims.get(partition)) is not None
         }
@@ -102,7 +102,7 @@ class HeardClaims:
     def __init__(self) -> None:
         self._incarnation: int | None = None
         self._version = 0
-        self.claims: dict[PartitionId, Told] = {}
+        self.claims: dict[PartitionId, Claim] = {}
         # When anything was heard of it, and when its claims were last known to be these.
         self.alive_ms = -1
         self.heard_ms = -1
@@ -113,7 +113,7 @@ class HeardClaims:
         there was none before, but it may have answered as it was in an earlier life."""
         return self._incarnation != heartbeat.incarnation
 
-    def take(self, heartbeat: Heartbeat, now_ms: int) -> dict[PartitionId, Told]:
+    def take(self, heartbeat: Heartbeat, now_ms: int) -> dict[PartitionId, Claim]:
         """The claims that are new or have changed."""
         is_same = heartbeat.incarnation == self._incarnation
         if is_same and heartbeat.version <= self._version:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from penstock.model.errors import BatchError, CorruptLog, DiskFull
 from penstock.model.ids import PartitionId
 from penstock.model.limits import MESSAGES_WAITING_MAX
+from penstock.raft.campaign import Campaign
 from penstock.raft.core import Raft
+from penstock.raft.following import Following
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -31,14 +33,19 @@ from penstock.raft.messages import (
 from penstock.raft.terms import TermHistory
 from penstock.replication.control import first_of_term, membership_batch
 from penstock.replication.copying import split
+from penstock.replication.in_sync import InSync
+from penstock.replication.parcel import Claim
 from penstock.replication.saved_state import Keeper, SaveJob, read_saved
 from penstock.replication.sender import Sender
-from penstock.replication.transport import Claim, Surroundings
+from penstock.replication.transport import Surroundings
 from penstock.replication.writing import Owner, Writing
 from penstock.storage.files import Directory
 from penstock.storage.log import Log
 
 logger = logging.getLogger(__name__)
+
+# Whoever is to lead a new partition asks the others again so soon: they may not have heard of it.
+_FIRST_CAMPAIGN_RETRY_MS: Final = 60
 
 
 def recovered(
@@ -87,6 +94,7 @@ class Consensus:
         around: Surroundings,
         *,
         may_lack: bool,
+        campaigns_at_once: bool,
     ) -> None:
         self.raft, self._keeper = recovered(log, directory, initial, around, may_lack=may_lack)
         self._owner = owner
@@ -99,6 +107,12 @@ class Consensus:
         self._is_stuck = False
         self._writing = Writing(owner, self.raft, log, around)
         self._sender = Sender(self.raft, log, partition, around)
+        self.in_sync = InSync(self.raft, around)
+        # Until then it goes on campaigning at once, though nobody may have answered.
+        self._hurries_until_ms = 0
+        if campaigns_at_once and self._is_new:
+            now_ms = self.raft.deadline_ms = around.monotonic_ms()
+            self._hurries_until_ms = now_ms + 2 * around.timing.election_ms
 
     @property
     def is_saving(self) -> bool:
@@ -110,8 +124,21 @@ class Consensus:
         state = self.raft.state
         if self.raft.leading is None or self._log.failed:
             return None
-        start_offset = self._log.start_offset
-        return Claim(state.term, state.commit_offset, start_offset, state.membership.nodes)
+        latest = state.members.latest
+        return Claim(
+            state.term,
+            state.commit_offset,
+            self._log.start_offset,
+            latest.membership,
+            latest.offset < state.commit_offset,
+            self.in_sync.nodes,
+        )
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether nobody can have led yet, as far as is known here."""
+        state = self.raft.state
+        return state.term == 0 and state.terms.end_offset == 0
 
     @property
     def is_busy(self) -> bool:
@@ -147,6 +174,10 @@ class Consensus:
         if not self.is_busy:
             self._writing.finish_proposals()
             self.raft.on_time(now_ms)
+            is_hurrying = now_ms < self._hurries_until_ms and self._is_new
+            if is_hurrying and isinstance(self.raft.part, Campaign):
+                retry_ms = now_ms + _FIRST_CAMPAIGN_RETRY_MS
+                self.raft.deadline_ms = min(self.raft.deadline_ms, retry_ms)
 
     def catch_up(self) -> None:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
@@ -169,9 +200,12 @@ class Consensus:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
 
     def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
-        """The leader said so earlier. `turn` must follow."""
-        if not self.is_busy and not self._inbox:
-            self.raft.learn_commit(leader, term, commit_offset)
+        """The leader said so earlier; that it leads is not said again. `turn` must follow."""
+        part = self.raft.part
+        if self.is_busy or self._inbox or not isinstance(part, Following):
+            return
+        if (part.leader, self.raft.state.term) == (leader, term):
+            part.follow_commit(commit_offset)
 
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
@@ -196,6 +230,20 @@ class Consensus:
         self.turn()
         return is_tried
 
+    def give_way(self) -> None:
+        """Ask whoever of those in sync has most to lead instead, since the disk here does not take
+        what a leader writes. Until another leads, nothing changes here."""
+        leading = self.raft.leading
+        if leading is None:
+            return
+        followers = leading.followers
+        nodes = [node for node in self.in_sync.nodes if node in followers]
+        if nodes:
+            successor = max(nodes, key=lambda node: followers[node].match_offset)
+            logger.warning("%s is to be led by %s", self._log.name, successor)
+            request = CampaignRequest(term=self.raft.state.term)
+            self._around.peers.send(successor, self._partition, request, b"")
+
     # --- the loop --------------------------------------------------------------------------------
 
     def turn(self) -> None:
@@ -219,7 +267,7 @@ class Consensus:
                 self._writing.append_own(first_of_term(self._around.clock.now_ms()), None)
             if not self._save_if_due(now_ms):
                 self._writing.own()
-                self._owner.on_waiting()
+                self._step_down()
                 return False
             if not self._writing.begin_anew():
                 return False
@@ -231,8 +279,15 @@ class Consensus:
         if self._owner.durable_offset > state.durable_offset:
             raft.durable(self._owner.durable_offset, now_ms)
         self._sender.send(now_ms)
+        self.in_sync.look(now_ms)
         self._owner.on_progress()
         return True
+
+    def _step_down(self) -> None:
+        """What is proposed while another term is saved would be of one that is over."""
+        owner, raft = self._owner, self.raft
+        if owner.is_leader and not (raft.leading is not None and raft.state.term == owner.term):
+            owner.lose_leadership()
 
     def _follow_start(self) -> None:
         """Retention may have taken the beginning of the log, which is committed and durable."""
@@ -261,7 +316,9 @@ class Consensus:
             # Nobody was told anything, so it may be tried again.
             logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)
             self.raft.state.is_unsaved = True
-            self._is_stuck = True
+            if self.raft.leading is not None:
+                self._writing.take_back_own(job.error)
+            self._is_stuck = self._keeper.is_due(self.raft)
             self._writing.try_later()
         else:
             self._owner.fail(job.error)

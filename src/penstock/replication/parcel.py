@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.model.ids import PartitionId
-from penstock.raft.membership import Node
+from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import Message
 
 
@@ -22,12 +22,23 @@ class Letter(NamedTuple):
     """The batches of an AppendRequest, end to end; they are the request's only batches."""
 
 
-class Told(NamedTuple):
-    """What a broker says of a partition that it leads."""
+class Claim(NamedTuple):
+    """What a broker says of a partition that it leads. A tuple: there is one for every turn."""
 
     term: int
     commit_offset: int
     start_offset: int
+    """Before it the records were deleted, by retention or on request."""
+    membership: Membership
+    """Who has a copy, or is to have one. The others need not know of each commit."""
+    is_settled: bool
+    """Whether the membership is committed, and so cannot be taken back."""
+    in_sync: frozenset[Node]
+    """Of the voters: those who have everything, or had it lately."""
+
+    def concerns_all(self, before: Claim) -> bool:
+        """Whether more has changed than how far all is committed, or deleted."""
+        return self.term != before.term or self[3:] != before[3:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +49,7 @@ class Heartbeat:
     version: int
     is_whole: bool
     needs_whole: bool
-    claims: dict[PartitionId, Told]
+    claims: dict[PartitionId, Claim]
     released: tuple[PartitionId, ...] = ()
 
 
@@ -50,3 +61,5 @@ class Parcel:
     receiver: Node
     letters: tuple[Letter, ...] = ()
     heartbeat: Heartbeat | None = None
+    cluster_id: str = ""
+    """Of the sender; empty if it does not know it."""

@@ -10,9 +10,8 @@ from penstock.raft.following import Following
 from penstock.raft.leadership import Leadership
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import Message
-from penstock.replication.parcel import Told
+from penstock.replication.parcel import Claim
 from penstock.replication.replica import Replica
-from penstock.replication.transport import Claim
 
 
 class Participant:
@@ -81,14 +80,18 @@ class Participant:
         if is_news:
             raft.hear(node, heard_ms)
 
-    def follow(self, sender: Node, told: Told) -> None:
+    def suspect(self, node: Node, now_ms: int) -> None:
+        """The node seems to be gone, not only silent."""
+        self._consensus.raft.suspect(node, now_ms)
+
+    def follow(self, sender: Node, told: Claim) -> None:
         """The sender says that it leads."""
         if self.replica.meet():
             self._consensus.follow_claim(sender, told.term, told.commit_offset)
             self._follow_start(told.start_offset)
             self.replica.end_turn_later()
 
-    def learn(self, leader: Node, told: Told) -> None:
+    def learn(self, leader: Node, told: Claim) -> None:
         """What the leader said some time ago, and what could not be followed then. That it said so
         is no news: it may be dead by now."""
         if self.replica.meet():
@@ -120,15 +123,7 @@ class Participant:
         """Let a voter lead instead, as soon as it has everything; whether that can be tried."""
         return self.replica.meet() and self._consensus.transfer(node)
 
-    def in_sync(self, lag_ms_max: int, now_ms: int) -> frozenset[Node]:
-        """The voters that have all there is, or had it so lately; none if another leads."""
-        raft = self._consensus.raft
-        leading = raft.leading
-        if leading is None:
-            return frozenset()
-        since_ms = now_ms - lag_ms_max
-        return frozenset(
-            node
-            for node in raft.state.membership.voters
-            if node == raft.state.me or leading.is_in_sync(node, since_ms)
-        )
+    @property
+    def in_sync(self) -> frozenset[Node]:
+        """The voters that have everything, or had it lately; none if another leads."""
+        return self.replica.in_sync

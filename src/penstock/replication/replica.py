@@ -13,10 +13,11 @@ nothing beyond it is ever read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import (
+    NotEnoughReplicasAfterAppend,
     NotLeader,
     OffsetOutOfRange,
     PenstockError,
@@ -24,14 +25,15 @@ from penstock.model.errors import (
     StorageFailed,
 )
 from penstock.model.ids import PartitionId
-from penstock.model.removal import Removal
 from penstock.model.topic_config import Durability
-from penstock.raft.membership import Membership
+from penstock.raft.membership import Membership, Node
 from penstock.records.header import BatchHeader
 from penstock.replication.consensus import Consensus
 from penstock.replication.deletions import Deletions
 from penstock.replication.flushing import Flushing
 from penstock.replication.idleness import Idleness
+from penstock.replication.in_sync import NOBODY
+from penstock.replication.patience import Patience
 from penstock.replication.transport import Surroundings
 from penstock.replication.waiting import ACKS_ALL, Done, Waiting
 from penstock.storage.files import Directory
@@ -83,9 +85,11 @@ class Replica:
         around: Surroundings,
         min_insync_replicas: int = 1,
         may_lack: bool = False,
+        campaigns_at_once: bool = False,
     ) -> None:
         """initial: who had a copy when the partition was made. may_lack: the log may lack some of
-        what this copy called durable: it was not flushed, and a crash came. StorageError."""
+        what this copy called durable: it was not flushed, and a crash came. campaigns_at_once: if
+        the partition is new, this copy is to lead it. StorageError."""
         self.name = name
         self.partition = partition
         self.log = log
@@ -94,6 +98,9 @@ class Replica:
         self.failure: StorageError | None = None
         self.listener: Listener | None = None
         self.is_leader = False
+        # Of the voters, those who have everything or had it lately; nobody where another leads.
+        self.in_sync: frozenset[Node] = NOBODY
+        self.in_sync_count = 0
         # Whether there is nobody else: then Raft is told of nothing until somebody comes.
         self.is_alone = False
         self.idleness = Idleness(self._is_idle)
@@ -103,10 +110,17 @@ class Replica:
             includes_active=durability == "fsync",
             on_durable=self._on_durable,
             on_failed=self.fail,
-            on_over=self.idleness.tell,
+            on_over=self._on_flush_over,
         )
         self.consensus = Consensus(
-            self, partition, log, directory, initial, around, may_lack=may_lack
+            self,
+            partition,
+            log,
+            directory,
+            initial,
+            around,
+            may_lack=may_lack,
+            campaigns_at_once=campaigns_at_once,
         )
         # All that was found is durable; what of it is committed is Raft's to say.
         self.durable_offset = log.next_offset
@@ -116,7 +130,9 @@ class Replica:
         self._clock = around.clock
         self._dirty = False
         self._accepts = False
-        self._term = -1
+        # As of the last turn.
+        self.term = -1
+        self._patience = Patience()
         self._waiting = Waiting()
         self._by_acks = self._waiting.by_acks
         self._by_commit = self._waiting.by_commit
@@ -138,7 +154,7 @@ class Replica:
         `batch` are stamped in place and needed until the turn ends."""
         if not self._accepts:
             raise _refusal(self.name, self.failure)
-        base_offset = self.log.stage(header, batch, self._term)
+        base_offset = self.log.stage(header, batch, self.term)
         if done is not None:
             self._by_acks[acks].append((self.log.next_offset, done))
         if not self._dirty:
@@ -172,10 +188,6 @@ class Replica:
             done(None)
         else:
             self.deletions.delete_before(offset, done)
-
-    def explain(self, removals: Iterable[Removal]) -> None:
-        """Remember why offsets are gone. What is gone by now: files may still be unlinked."""
-        self.deletions.explain(removals)
 
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
@@ -263,6 +275,7 @@ class Replica:
         if self.listener is not None:
             self.listener.on_written(error)
         if error is None:
+            self._patience.on_taken()
             if self.durability == "os":
                 self.durable_offset = self.log.written_offset
         elif self.log.failed:
@@ -270,6 +283,8 @@ class Replica:
         else:
             # The offsets of what is not in the file go to the next ones.
             self._waiting.fail_after(self.log.next_offset, error)
+            if self._patience.is_over(self._around.monotonic_ms()):
+                self.consensus.give_way()
 
     def on_copied(self, headers: Sequence[BatchHeader]) -> None:
         if self.durability == "os":
@@ -285,11 +300,11 @@ class Replica:
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
-    def on_waiting(self) -> None:
-        raft = self.consensus.raft
-        if self.is_leader and not (raft.leading is not None and raft.state.term == self._term):
-            # What is proposed from now on would be of a term that is over.
-            self._lose_leadership()
+    def lose_leadership(self) -> None:
+        self.is_leader = self._accepts = False
+        self._waiting.fail_after(-1, _refusal(self.name, None))
+        if self.listener is not None:
+            self.listener.on_leadership(False)
 
     def on_progress(self) -> None:
         raft = self.consensus.raft
@@ -298,13 +313,20 @@ class Replica:
         is_leader = (
             leading is not None and state.terms.term_before(state.commit_offset) == state.term
         )
-        if self.is_leader and not (is_leader and self._term == state.term):
+        if self.is_leader and not (is_leader and self.term == state.term):
             # First, or the commit of another's batch could pass for that of one proposed here.
-            self._lose_leadership()
-        self._term = state.term
+            self.lose_leadership()
+        self.term = state.term
         self._advance(min(state.commit_offset, self.log.written_offset))
         self._waiting.durable(self.durable_offset)
         self._waiting.committed(self._acknowledged_offset())
+        nodes = self.consensus.in_sync.nodes
+        if nodes is not self.in_sync:
+            self.in_sync, self.in_sync_count = nodes, len(nodes)
+        if self._by_commit and self.in_sync_count < self.min_insync_replicas:
+            # It is committed, and stays. But those who are to have it may be gone for good.
+            error = _too_few(self.name, self.in_sync_count, self.min_insync_replicas)
+            self._waiting.committed(self.high_watermark, error)
         if is_leader and not self.is_leader:
             self.is_leader = True
             if self.listener is not None:
@@ -330,8 +352,9 @@ class Replica:
         self._waiting.fail_after(-1, error)
         if not self.is_alone:
             if self.is_leader:
-                self._lose_leadership()
+                self.lose_leadership()
             self._around.peers.note(self.partition, None)
+            self.consensus.give_way()
         # Those who waited are told of the failure, so it must not come back after a restart: the
         # kernel may still have it in its cache, and would say that it is on the disk. But others
         # may count on what was reported to be durable here.
@@ -348,6 +371,11 @@ class Replica:
             self.durable_offset = max(self.durable_offset, offset)
             self.consensus.turn()
             self._driver.end_turn()
+
+    def _on_flush_over(self) -> None:
+        self.idleness.tell()
+        # What there was to say because of it is sent.
+        self._driver.end_turn()
 
     def _advance(self, offset: int) -> None:
         if offset <= self.high_watermark:
@@ -369,12 +397,6 @@ class Replica:
         # A majority of those who voted when it was committed need not be one of these.
         return min(self.high_watermark, leading.replicated_offset(self.min_insync_replicas))
 
-    def _lose_leadership(self) -> None:
-        self.is_leader = self._accepts = False
-        self._waiting.fail_after(-1, _refusal(self.name, None))
-        if self.listener is not None:
-            self.listener.on_leadership(False)
-
     def _is_idle(self) -> bool:
         is_saving = self.consensus.is_saving
         return self.deletions.is_idle and not is_saving and not self.flushing.is_running
@@ -384,3 +406,10 @@ def _refusal(name: str, failure: StorageError | None) -> PenstockError:
     if failure is not None:
         return StorageFailed(failure.message)
     return NotLeader(f"{name} is not led here now: ask again who leads it.")
+
+
+def _too_few(name: str, in_sync: int, minimum: int) -> PenstockError:
+    return NotEnoughReplicasAfterAppend(
+        f"{name} has it, but {in_sync} of its replicas are in sync and min_insync_replicas is "
+        f"{minimum}: try again later."
+    )

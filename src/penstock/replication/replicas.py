@@ -13,19 +13,18 @@ given up.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from penstock.model.ids import PartitionId
-from penstock.model.limits import PARCEL_BYTES_MAX
+from penstock.model.limits import PARCEL_BYTES_MAX, PARCEL_LETTERS_MAX
 from penstock.raft.membership import Node
 from penstock.raft.messages import AppendAnswer, Message, VoteRequest
 from penstock.replication.claims import HeardClaims, OwnClaims
 from penstock.replication.driver import Driver
-from penstock.replication.parcel import Heartbeat, Letter, Parcel, Told
+from penstock.replication.parcel import Claim, Heartbeat, Letter, Parcel
 from penstock.replication.participant import Participant
-from penstock.replication.transport import Claim
 
 # A quarter of the time after which a leader may be replaced.
 TICK_MS: Final = 200
@@ -35,6 +34,14 @@ class Transport(Protocol):
     """Whoever carries parcels; it may lose them."""
 
     def send(self, parcel: Parcel) -> None: ...
+
+
+class Leader(NamedTuple):
+    """Who leads a partition, and what it tells of it."""
+
+    node: Node
+    term: int
+    told: Claim
 
 
 class Replicas:
@@ -70,6 +77,8 @@ class Replicas:
         self._heartbeats: dict[Node, Heartbeat] = {}
         self._is_dirty = False
         self.heartbeats_sent = 0
+        # Called when `next_due_ms` has become earlier, for whoever calls `run_due`.
+        self.on_earlier: Callable[[], None] = _do_nothing
 
     # --- who is here, and who is there -----------------------------------------------------------
 
@@ -96,23 +105,41 @@ class Replicas:
         self._letters.pop(node, None)
         self._heartbeats.pop(node, None)
 
+    def suspect_peer(self, node: Node, now_ms: int, silence_ms: int) -> None:
+        """The connection to a broker ended: a process that died, more often than not. What it leads
+        is looked after as if it had been silent for so long; if it is heard again, it leads on."""
+        if (heard := self._heard.get(node)) is not None:
+            heard.heard_ms = min(heard.heard_ms, now_ms - silence_ms)
+        for partition, participant in self._participants.items():
+            if participant.leader == node:
+                participant.suspect(node, now_ms)
+                self._reschedule(partition, participant, now_ms)
+
+    def _reschedule(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
+        deadline_ms = participant.deadline_ms(now_ms)
+        if deadline_ms is not None:
+            self.schedule(partition, deadline_ms)
+
+    def forget_peer(self, node: Node) -> None:
+        """A broker is no part of the cluster any more."""
+        self.remove_peer(node)
+        self._heard.pop(node, None)
+        self._disputes = {dispute for dispute in self._disputes if dispute[0] != node}
+
     def find(self, partition: PartitionId) -> Participant | None:
         return self._participants.get(partition)
 
-    def leader(self, partition: PartitionId, since_ms: int) -> tuple[Node, int] | None:
-        """Who claims to lead, in the highest term, and was heard since then; and that term."""
+    def leader(self, partition: PartitionId, since_ms: int) -> Leader | None:
+        """Who claims to lead, in the highest term, and was heard since then."""
         claimed = [
-            (told.term, node)
+            Leader(node, told.term, told)
             for node, heard in self._heard.items()
             if heard.heard_ms >= since_ms and (told := heard.claims.get(partition)) is not None
         ]
         own = self._own[partition]
         if own is not None:
-            claimed.append((own.term, self._me))
-        if not claimed:
-            return None
-        term, node = max(claimed)
-        return node, term
+            claimed.append(Leader(self._me, own.term, own))
+        return max(claimed, key=lambda leader: leader.term, default=None)
 
     # --- replication.transport.Peers -------------------------------------------------------------
 
@@ -135,7 +162,14 @@ class Replicas:
         scheduled_ms = self._scheduled.get(partition)
         if partition in self._participants and (scheduled_ms is None or deadline_ms < scheduled_ms):
             self._scheduled[partition] = deadline_ms
-            heapq.heappush(self._deadlines, (deadline_ms, next(self._order), partition))
+            entry = (deadline_ms, next(self._order), partition)
+            heapq.heappush(self._deadlines, entry)
+            if self._deadlines[0] is entry:
+                self.on_earlier()
+
+    def heard_ms(self, node: Node) -> int:
+        heard = self._heard.get(node)
+        return -1 if heard is None else heard.alive_ms
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -168,7 +202,11 @@ class Replicas:
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         self._hear(partition, participant)
         if participant.leader is None:
-            self._find_leader(partition, participant, now_ms)
+            # It may have missed its leader for a moment only. What that claims has not changed, so
+            # it is not told again.
+            found = self.leader(partition, now_ms - 2 * self._tick_ms)
+            if found is not None and found.node != self._me and found.term >= participant.term:
+                participant.follow(found.node, found.told)
         deadline_ms = participant.deadline_ms(now_ms)
         is_due = deadline_ms is not None and deadline_ms <= now_ms
         if is_due or participant.is_busy:
@@ -199,13 +237,6 @@ class Replicas:
                 if told.commit_offset > participant.commit_offset:
                     participant.learn(leader, told)
 
-    def _find_leader(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
-        """One that lost patience may have missed its leader for a moment only. What that claims has
-        not changed, so it is not told again."""
-        found = self.leader(partition, now_ms - 2 * self._tick_ms)
-        if found is not None and found[0] != self._me and found[1] >= participant.term:
-            participant.follow(found[0], self._heard[found[0]].claims[partition])
-
     def _beat(self) -> None:
         """One heartbeat to each peer, for everything."""
         for node in self._own.peers:
@@ -219,7 +250,7 @@ class Replicas:
 
     # --- claims that are old ---------------------------------------------------------------------
 
-    def _dispute(self, node: Node, partition: PartitionId, told: Told | None) -> None:
+    def _dispute(self, node: Node, partition: PartitionId, told: Claim | None) -> None:
         if told is not None and told.term < self._terms.get(partition, 0):
             self._disputes.add((node, partition))
 
@@ -253,9 +284,8 @@ class Replicas:
                 participant.receive(parcel.sender, letter.message, memoryview(letter.payload))
 
     def _take_heartbeat(self, sender: Node, heartbeat: Heartbeat, now_ms: int) -> None:
-        heard = self._heard.get(sender)
-        if heard is None:
-            return
+        # It may be heard and not be reached.
+        heard = self._heard.setdefault(sender, HeardClaims())
         if heartbeat.needs_whole:
             self._own.repeat(sender)
         if heard.is_restart(heartbeat):
@@ -295,8 +325,13 @@ def _parts(letters: Iterable[Letter]) -> list[list[Letter]]:
     size_bytes = 0
     for letter in letters:
         size_bytes += len(letter.payload)
-        if parts[-1] and size_bytes > PARCEL_BYTES_MAX:
+        is_full = size_bytes > PARCEL_BYTES_MAX or len(parts[-1]) == PARCEL_LETTERS_MAX
+        if parts[-1] and is_full:
             parts.append([])
             size_bytes = len(letter.payload)
         parts[-1].append(letter)
     return parts
+
+
+def _do_nothing() -> None:
+    pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from penstock.model.ids import PartitionId
 from penstock.model.limits import APPEND_BYTES_MAX
@@ -18,19 +18,9 @@ from penstock.raft.messages import Message
 from penstock.raft.state import Timing
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
+from penstock.replication.parcel import Claim
 
 TIMING: Final = Timing(election_ms=800, retry_ms=400)
-
-
-class Claim(NamedTuple):
-    """What a leader tells everybody: that it leads, since when, and how far all is committed."""
-
-    term: int
-    commit_offset: int
-    start_offset: int
-    """Before it the records were deleted, by retention or on request."""
-    nodes: frozenset[Node]
-    """Who has a copy, or is to have one. The others need not know of each commit."""
 
 
 class Peers(Protocol):
@@ -49,6 +39,10 @@ class Peers(Protocol):
         nothing to be called for."""
         ...
 
+    def heard_ms(self, node: Node) -> int:
+        """When the node's broker was last heard of; -1 if it never was."""
+        ...
+
 
 class NoPeers:
     """The company of a broker on its own, whose replicas have nobody to talk to."""
@@ -61,6 +55,11 @@ class NoPeers:
 
     def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
         """Nobody calls it."""
+
+    def heard_ms(self, node: Node) -> int:
+        """There is nobody to be heard."""
+        del node
+        return -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

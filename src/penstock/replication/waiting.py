@@ -38,11 +38,12 @@ class Waiting:
         alone = self.by_commit if is_alone else self.by_durable
         self.by_acks = {ACKS_ALL: self.by_commit, 1: alone, 0: alone}
 
-    def committed(self, offset: int) -> None:
-        _tell_before(self.by_commit, offset)
+    def committed(self, offset: int, error: PenstockError | None = None) -> None:
+        """error: what is wrong with that all the same."""
+        _tell_before(self.by_commit, offset, error)
 
     def durable(self, offset: int) -> None:
-        _tell_before(self.by_durable, offset)
+        _tell_before(self.by_durable, offset, None)
 
     def fail_after(self, offset: int, error: PenstockError) -> None:
         """What lies beyond the offset is gone."""
@@ -55,6 +56,6 @@ class Waiting:
                 done(error)
 
 
-def _tell_before(queue: Queue, offset: int) -> None:
+def _tell_before(queue: Queue, offset: int, error: PenstockError | None) -> None:
     while queue and queue[0][0] <= offset:
-        queue.popleft()[1](None)
+        queue.popleft()[1](error)

@@ -23,7 +23,7 @@ from penstock.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from penstock.replication.parcel import Heartbeat, Letter, Parcel, Told
+from penstock.replication.parcel import Claim, Heartbeat, Letter, Parcel
 
 _TOPIC_ID_BYTES = 16
 _Request = pb.RaftRequest
@@ -36,6 +36,7 @@ def encode(parcel: Parcel) -> tuple[bytes, list[bytes | memoryview]]:
         receiver=_pb_node(parcel.receiver),
         messages=map(_pb_message, parcel.letters),
         heartbeat=None if parcel.heartbeat is None else _pb_heartbeat(parcel.heartbeat),
+        cluster_id=parcel.cluster_id,
     )
     payloads = [letter.payload for letter in parcel.letters if letter.payload]
     return request.SerializeToString(), payloads
@@ -61,6 +62,7 @@ def decode(envelope: bytes | memoryview, payload: memoryview) -> Parcel:
         receiver=_node(request.receiver),
         letters=tuple(letters),
         heartbeat=_heartbeat(request.heartbeat) if has_heartbeat else None,
+        cluster_id=request.cluster_id,
     )
 
 
@@ -116,16 +118,22 @@ def _pb_heartbeat(heartbeat: Heartbeat) -> pb.RaftRequest.Heartbeat:
         version=heartbeat.version,
         is_whole=heartbeat.is_whole,
         needs_whole=heartbeat.needs_whole,
-        claims=[
-            _Request.Claim(
-                partition=_pb_partition(partition),
-                term=told.term,
-                commit_offset=told.commit_offset,
-                start_offset=told.start_offset,
-            )
-            for partition, told in heartbeat.claims.items()
-        ],
+        claims=[_pb_claim(partition, claim) for partition, claim in heartbeat.claims.items()],
         released=map(_pb_partition, heartbeat.released),
+    )
+
+
+def _pb_claim(partition: PartitionId, claim: Claim) -> pb.RaftRequest.Claim:
+    voters = sorted(claim.membership.voters)
+    return _Request.Claim(
+        partition=_pb_partition(partition),
+        term=claim.term,
+        commit_offset=claim.commit_offset,
+        start_offset=claim.start_offset,
+        voters=map(_pb_node, voters),
+        learners=map(_pb_node, sorted(claim.membership.learners)),
+        is_settled=claim.is_settled,
+        in_sync=[place for place, node in enumerate(voters) if node in claim.in_sync],
     )
 
 
@@ -200,11 +208,21 @@ def _heartbeat(heartbeat: pb.RaftRequest.Heartbeat) -> Heartbeat:
         version=heartbeat.version,
         is_whole=heartbeat.is_whole,
         needs_whole=heartbeat.needs_whole,
-        claims={
-            _partition(claim.partition): Told(
-                _number(claim.term), _number(claim.commit_offset), _number(claim.start_offset)
-            )
-            for claim in heartbeat.claims
-        },
+        claims={_partition(claim.partition): _claim(claim) for claim in heartbeat.claims},
         released=tuple(map(_partition, heartbeat.released)),
+    )
+
+
+def _claim(claim: pb.RaftRequest.Claim) -> Claim:
+    voters = tuple(map(_node, claim.voters))
+    membership = Membership(frozenset(voters), _nodes(claim.learners))
+    if not membership.is_sound or any(place >= len(voters) for place in claim.in_sync):
+        raise MalformedFrame("A broker claims to lead a partition of nobody.")
+    return Claim(
+        term=_number(claim.term),
+        commit_offset=_number(claim.commit_offset),
+        start_offset=_number(claim.start_offset),
+        membership=membership,
+        is_settled=claim.is_settled,
+        in_sync=frozenset(voters[place] for place in claim.in_sync),
     )

@@ -31,6 +31,9 @@ class Owner(Protocol):
     """Everything before it is as durable as the topic asks."""
     is_alone: bool
     """Whether there is nobody else: then Raft has nothing to wait for."""
+    is_leader: bool
+    term: int
+    """In which it leads, or led."""
     flushing: Flushing
     idleness: Idleness
 
@@ -50,8 +53,8 @@ class Owner(Protocol):
         """The log ends there from now on, and may go on with something else."""
         ...
 
-    def on_waiting(self) -> None:
-        """A turn is over, and all that is decided has to wait for the disk."""
+    def lose_leadership(self) -> None:
+        """Nothing more can be proposed, and who waits is told so."""
         ...
 
     def on_progress(self) -> None:
@@ -123,6 +126,14 @@ class Writing:
         base_offset = log.stage(read_header(view), view, term)
         place = BatchPlace(base_offset, log.next_offset, term, membership)
         self._raft.written([place], self._around.monotonic_ms())
+
+    def take_back_own(self, error: StorageError) -> None:
+        """What a leader staged cannot be told of, for want of room on the disk: nor is it written
+        then, as if the disk had had no room for that."""
+        assert not self._received, "a leader that follows"
+        self._log.unstage()
+        self._take_back()
+        self._owner.on_written(error)
 
     def own(self) -> None:
         """Copy what waits to be written, since the memory it lies in is about to be used again."""

@@ -172,7 +172,7 @@ class Log(ReplaceableLog):
         self._staged = [(memoryview(bytes(batch[0])), *batch[1:]) for batch in self._staged]
 
     def unstage(self) -> None:
-        """Give up what is staged: it never was in the log."""
+        """Forget what is staged: its offsets go to the next."""
         self._staged = []
         self.next_offset = self.written_offset
 

@@ -91,6 +91,19 @@ def serve_raw(serve: Held | None = None) -> tuple[Channel, socket.socket]:
 # --- calls that succeed ----------------------------------------------------------------------
 
 
+async def test_what_is_told_waits_for_no_answer() -> None:
+    held = Held()
+    near, far = channel_pair(serve_far=held)
+    near.tell(FETCH.number, REQUEST.SerializeToString(), [b"one", b"two"])
+    await until(lambda: len(held.ids) == 1)
+    far.answer_error(held.ids[0], Busy("No room."))
+    assert (near.pending_calls, far.calls_in_flight) == (0, 0)
+    await far.call(PING, PING.request())
+    await close(near, far)
+    with pytest.raises(ConnectionLost):
+        near.tell(FETCH.number, b"")
+
+
 @pytest.mark.parametrize("size", [0, 10, 3 * MIB])
 async def test_a_call_and_its_answer(size: int) -> None:
     """R-NET-2, R-NET-3."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.model.errors import BY_CODE, Busy, MalformedFrame, PenstockError, UnknownTopic
+from penstock.model.error_codes import BY_CODE
+from penstock.model.errors import Busy, MalformedFrame, PenstockError, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import (
     CALLS,

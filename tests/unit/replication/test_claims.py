@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from penstock.model.ids import PartitionId, TopicId
-from penstock.raft.membership import Node
+from penstock.raft.membership import Membership, Node
 from penstock.replication.claims import HeardClaims, OwnClaims
-from penstock.replication.parcel import Told
-from penstock.replication.transport import Claim
+from penstock.replication.parcel import Claim
 
 ONE, TWO, THREE = (Node(broker, 1) for broker in (1, 2, 3))
 P, Q = (PartitionId(TopicId("a" * 32), number) for number in (0, 1))
 
 
-def claim(term: int, commit_offset: int = 0) -> Claim:
-    return Claim(term, commit_offset, 0, frozenset({ONE, TWO}))
+def claim(
+    term: int,
+    commit_offset: int = 0,
+    *,
+    is_settled: bool = True,
+    in_sync: tuple[Node, ...] = (ONE,),
+) -> Claim:
+    membership = Membership(frozenset({ONE, TWO}))
+    return Claim(term, commit_offset, 0, membership, is_settled, frozenset(in_sync))
 
 
 class Pair:
@@ -25,7 +31,7 @@ class Pair:
         self.heard = HeardClaims()
         self.now_ms = 0
 
-    def beat(self, *, lost: bool = False) -> dict[PartitionId, Told]:
+    def beat(self, *, lost: bool = False) -> dict[PartitionId, Claim]:
         """What is news to broker 2."""
         self.now_ms += 100
         heartbeat = self.own.heartbeat(TWO, needs_whole=False)
@@ -41,14 +47,14 @@ def test_only_changes_are_told() -> None:
     pair = Pair()
     pair.own.note(P, claim(3))
     pair.own.note(Q, claim(4))
-    assert pair.beat() == {P: Told(3, 0, 0), Q: Told(4, 0, 0)}
+    assert pair.beat() == {P: claim(3), Q: claim(4)}
     assert pair.beat() == {}
     pair.own.note(P, claim(3, 12))
     pair.own.note(Q, claim(4))
-    assert pair.beat() == {P: Told(3, 12, 0)}
+    assert pair.beat() == {P: claim(3, 12)}
     pair.own.note(P, None)
     assert pair.beat() == {}
-    assert pair.heard.claims == {Q: Told(4, 0, 0)}
+    assert pair.heard.claims == {Q: claim(4)}
     assert pair.heard.heard_ms == 400
 
 
@@ -60,12 +66,23 @@ def test_a_commit_concerns_those_who_have_a_copy() -> None:
     own.note(P, claim(3))
     own.note(P, claim(3, 5))
     assert [own.heartbeat(node, needs_whole=False).claims for node in (TWO, THREE)] == [
-        {P: Told(3, 5, 0)},
-        {P: Told(3, 5, 0)},
+        {P: claim(3, 5)},
+        {P: claim(3, 5)},
     ], "who leads concerns everybody"
     own.note(P, claim(3, 9))
-    assert own.heartbeat(TWO, needs_whole=False).claims == {P: Told(3, 9, 0)}
+    assert own.heartbeat(TWO, needs_whole=False).claims == {P: claim(3, 9)}
     assert own.heartbeat(THREE, needs_whole=False).claims == {}
+
+
+def test_who_follows_concerns_everybody() -> None:
+    """R-REP-3: any broker can tell who is in sync, and whether a change is done."""
+    own = OwnClaims(1)
+    own.add_peer(THREE)
+    own.note(P, claim(3))
+    own.heartbeat(THREE, needs_whole=False)
+    for changed in (claim(3, in_sync=(ONE, TWO)), claim(3, is_settled=False)):
+        own.note(P, changed)
+        assert own.heartbeat(THREE, needs_whole=False).claims == {P: changed}
 
 
 def test_whoever_missed_one_believes_nothing_until_it_hears_the_whole() -> None:
@@ -77,7 +94,7 @@ def test_whoever_missed_one_believes_nothing_until_it_hears_the_whole() -> None:
     pair.beat(lost=True)
     assert pair.beat() == {}
     assert (pair.heard.claims, pair.heard.heard_ms, pair.heard.alive_ms) == ({}, 100, 300)
-    assert pair.beat() == {Q: Told(3, 0, 0)}
+    assert pair.beat() == {Q: claim(3)}
     assert pair.heard.heard_ms == 400
 
 
@@ -106,12 +123,14 @@ def test_a_restart_is_noticed_and_its_claims_are_new() -> None:
     assert not pair.heard.is_restart(again.heartbeat(TWO, needs_whole=False))
 
 
-def test_whoever_is_reached_again_is_told_everything() -> None:
+def test_whoever_is_reached_again_is_told_everything_and_takes_it() -> None:
     pair = Pair()
     pair.own.note(P, claim(3))
-    pair.beat()
+    for _ in range(5):
+        pair.beat()
     pair.own.remove_peer(TWO)
     assert pair.own.peers == []
     pair.own.note(Q, claim(3))
     pair.own.add_peer(TWO)
-    assert pair.own.heartbeat(TWO, needs_whole=False).is_whole
+    assert pair.beat() == {P: claim(3), Q: claim(3)}
+    assert pair.heard.heard_ms == pair.now_ms, "it is not taken for one that was overtaken"

@@ -3,163 +3,19 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 
-from penstock.model.errors import NotLeader, PenstockError, StorageError
-from penstock.model.ids import PartitionId, TopicId
-from penstock.net.clock import Clock
+from penstock.model.errors import DiskFull, NotLeader, PenstockError, StorageError, StorageFailed
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
-    AppendRequest,
-    Message,
+    CampaignRequest,
     ResetRequest,
     VoteAnswer,
     VoteRequest,
 )
-from penstock.raft.state import Timing
-from penstock.records import build_batch
-from penstock.records.header import BatchHeader, read_header, stamp
-from penstock.replication.driver import Driver
-from penstock.replication.participant import Participant
-from penstock.replication.replica import Replica
+from penstock.records.header import read_header
 from penstock.replication.saved_state import RAFT_JOURNAL
-from penstock.replication.transport import Claim, Surroundings
-from penstock.storage.log import Log, LogConfig
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock
-from tests.unit.replication.test_replica import ManualFlusher
-
-ME, OTHER, THIRD = (Node(broker, 1) for broker in (1, 2, 3))
-PARTITION = PartitionId(TopicId("b" * 32), 0)
-CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
-
-
-class One:
-    """One of three replicas; the test is the others, the disk and the time."""
-
-    def __init__(
-        self,
-        disk: SimulatedDisk | None = None,
-        voters: Sequence[Node] = (ME, OTHER, THIRD),
-        *,
-        may_lack: bool = False,
-    ) -> None:
-        self.disk = disk or SimulatedDisk()
-        self.flusher = ManualFlusher()
-        self.driver = Driver()
-        self.clock: ManualClock = ManualClock(10_000)
-        self.sent: list[tuple[Node, Message, bytes]] = []
-        self.claims: list[Claim | None] = []
-        self.heard: list[object] = []
-        clock: Clock = self.clock
-        around = Surroundings(
-            me=ME,
-            driver=self.driver,
-            flusher=self.flusher,
-            clock=clock,
-            peers=self,
-            timing=Timing(election_ms=100, retry_ms=30),
-            draw_delay_ms=lambda: 50,
-        )
-        self.log = Log.open(self.disk.root, CONFIG)
-        self.replica = Replica(
-            "orders-0",
-            PARTITION,
-            self.log,
-            self.disk.root,
-            initial=Membership(frozenset(voters)),
-            durability="fsync",
-            around=around,
-            may_lack=may_lack,
-        )
-        self.replica.listener = self
-        self.participant = Participant(self.replica)
-        self.replica.start()
-
-    # --- replication.transport.Peers and replication.replica.Listener ----------------------------
-
-    def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
-        assert partition == PARTITION
-        self.sent.append((node, message, payload))
-
-    def note(self, partition: PartitionId, claim: Claim | None) -> None:
-        self.claims.append(claim)
-
-    def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
-        """The test is the time."""
-
-    def on_written(self, error: StorageError | None) -> None:
-        self.heard.append(("written", error))
-
-    def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
-        self.heard += [("replicated", header.base_offset) for header in headers]
-
-    def on_truncated(self, offset: int) -> None:
-        self.heard.append(("truncated", offset))
-
-    def on_high_watermark(self) -> None:
-        self.heard.append(("high watermark", self.replica.high_watermark))
-
-    def on_leadership(self, is_leader: bool) -> None:
-        self.heard.append(("leads", is_leader))
-
-    # --- what the test does ----------------------------------------------------------------------
-
-    def receive(self, message: Message, payload: bytes = b"", sender: Node = OTHER) -> None:
-        buffer = bytearray(payload)
-        self.participant.receive(sender, message, memoryview(buffer))
-        self.driver.end_turn()
-        buffer[:] = bytes(len(buffer))
-
-    def append(
-        self, term: int, place: tuple[int, int], *batches: bytearray, commit: int = 0
-    ) -> None:
-        previous_term, previous_offset = place
-        request = AppendRequest(
-            term=term,
-            previous_term=previous_term,
-            previous_offset=previous_offset,
-            commit_offset=commit,
-        )
-        self.receive(request, b"".join(batches))
-
-    def said(self) -> list[Message]:
-        """What was sent since it was last asked."""
-        sent, self.sent = self.sent, []
-        return [message for _, message, _ in sent]
-
-    def lead(self) -> None:
-        """Elected by the second, in term 1."""
-        self.clock.time_ms += 1_000
-        self.participant.on_time(self.clock.time_ms)
-        self.driver.end_turn()
-        self.receive(VoteAnswer(term=1, is_trial=True, is_granted=True))
-        self.flusher.run_all()
-        self.receive(VoteAnswer(term=1, is_trial=False, is_granted=True))
-        self.flusher.run_all()
-        self.answer(0)
-        self.answer(1)
-        assert self.replica.is_leader
-        self.sent.clear()
-        self.heard.clear()
-
-    def answer(self, end_offset: int, sender: Node = OTHER, term: int = 1) -> None:
-        self.receive(
-            AppendAnswer(term=term, is_matching=True, end_offset=end_offset), sender=sender
-        )
-
-    def propose(self, acks: int = -1) -> list[PenstockError | None]:
-        told: list[PenstockError | None] = []
-        batch = memoryview(made(0, 2))
-        self.replica.propose(read_header(batch), batch, told.append, acks)
-        return told
-
-
-def made(base_offset: int, records: int, term: int = 1, value: bytes = b"v") -> bytearray:
-    batch = build_batch([(None, value)] * records)
-    stamp(memoryview(batch), base_offset, term)
-    return batch
+from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
 
 
 def vote(term: int) -> VoteRequest:
@@ -314,6 +170,7 @@ def test_a_topic_may_ask_for_more_than_a_majority() -> None:
     one = One()
     one.lead()
     one.replica.min_insync_replicas = 3
+    one.answer(1, sender=THIRD)
     told = one.propose()
     one.driver.end_turn()
     one.flusher.run_all()
@@ -481,3 +338,95 @@ def test_a_lone_voter_without_learners_stays_in_its_term() -> None:
     assert one.replica.is_alone
     assert not one.flusher.jobs
     assert one.replica.consensus.raft.state.term == 0
+
+
+def test_whoever_is_to_lead_a_new_partition_campaigns_at_once_and_soon_again() -> None:
+    """R-REP-1: a topic with replicas has its leaders in well under half a second."""
+    one = One(campaigns_at_once=True)
+    trial = VoteRequest(term=1, last_term=0, end_offset=0, is_trial=True)
+    assert one.said() == [trial, trial]
+    for _ in range(2):
+        # The others have not heard of the partition yet.
+        one.clock.time_ms += 60
+        one.participant.on_time(one.clock.time_ms)
+        one.driver.end_turn()
+        assert one.said() == [trial, trial]
+    one.receive(VoteAnswer(term=1, is_trial=True, is_granted=True))
+    one.flusher.run_all()
+    one.receive(VoteAnswer(term=1, is_trial=False, is_granted=True))
+    assert one.participant.leader == ME
+    again = One(one.disk, campaigns_at_once=True)
+    assert again.said() == [], "the partition is not new any more"
+
+
+def test_it_does_not_go_on_so_for_ever() -> None:
+    one = One(campaigns_at_once=True)
+    one.clock.time_ms += 1_000
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    one.said()
+    one.clock.time_ms += 60
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    assert one.said() == []
+
+
+def test_a_leader_whose_disk_fails_asks_the_one_that_has_most_to_lead() -> None:
+    """R-REP-2: another takes over at once, and what was committed can still be read here."""
+    one = One()
+    one.lead()
+    one.answer(1, sender=THIRD)
+    told = one.propose()
+    one.driver.end_turn()
+    one.answer(3, sender=THIRD)
+    one.disk.fail_next("flush", errno.EIO)
+    one.sent.clear()
+    one.flusher.run_all()
+    assert one.sent == [(THIRD, CampaignRequest(term=1), b"")]
+    assert [type(error) for error in told] == [StorageFailed]
+    assert ("leads", False) in one.heard
+    assert one.claims[-1] is None
+    assert one.replica.read(0, 1 << 20).length > 0
+
+
+def test_a_leader_that_has_no_room_for_long_asks_another_to_lead() -> None:
+    """R-REP-2: and goes on until another does."""
+    one = One()
+    one.lead()
+    one.disk.capacity_bytes = 0
+    one.sent.clear()
+    for wait_ms in (500, 600, 500):
+        one.clock.time_ms += wait_ms
+        one.alive_ms[OTHER] = one.clock.time_ms
+        assert [type(error) for error in refused(one)] == [DiskFull]
+    assert (OTHER, CampaignRequest(term=1), b"") in one.sent
+    assert one.replica.is_leader
+    one.disk.capacity_bytes = None
+    assert one.propose() == []
+
+
+def refused(one: One) -> list[PenstockError | None]:
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    return told
+
+
+def test_a_leader_without_room_to_save_takes_back_what_it_could_not_tell_of() -> None:
+    one = One()
+    one.lead()
+    one.disk.capacity_bytes = 0
+    assert one.participant.change_membership(Membership(frozenset({ME, OTHER})))
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    assert [type(error) for error in told] == [DiskFull]
+    assert one.replica.is_leader
+    assert not one.participant.is_busy, "it is not in the way of anything else"
+    assert one.replica.consensus.raft.state.membership.voters == {ME, OTHER, THIRD}
+    one.disk.capacity_bytes = None
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.answer(3)
+    assert told == [None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from penstock.model.ids import PartitionId, TopicId
 from penstock.model.limits import APPEND_BYTES_MAX, PARCEL_BYTES_MAX
 from penstock.raft.membership import Membership, Node
@@ -150,6 +152,8 @@ def test_everybody_knows_who_leads_also_without_a_copy() -> None:
         known = company.replicas(machine).leader(company.partition, since_ms)
         assert known is not None
         assert known[:2] == (leader.node, company.term(leader))
+        assert known.told.in_sync == known.told.membership.voters
+        assert known.told.is_settled
     company.cut_off(leader)
     company.run(5_000)
     successor = next(m for m in company.machines if m is not leader and company.leads(m))
@@ -157,6 +161,7 @@ def test_everybody_knows_who_leads_also_without_a_copy() -> None:
     claimed = company.replicas(company.machines[3]).leader(company.partition, since_ms)
     assert claimed is not None
     assert claimed[:2] == (successor.node, company.term(successor))
+    assert leader.node not in claimed.told.in_sync
 
 
 def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None:
@@ -171,6 +176,32 @@ def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None
     company.run(3_000)
     assert len(company.high_watermarks()) == 1
     assert company.values(leader) == [b"two"], "what only the old leader had was cut"
+
+
+def test_a_leader_whose_connections_ended_is_replaced_at_once() -> None:
+    """A process that died is not waited for like one that is silent."""
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    company.cut_off(leader)
+    for machine in company.machines:
+        if machine is not leader:
+            now_ms = company.cluster.timeline.now_ms
+            company.replicas(machine).suspect_peer(leader.node, now_ms, TIMING.election_ms)
+    company.run(TIMING.election_ms - 100)
+    assert any(company.leads(machine) for machine in company.machines if machine is not leader)
+
+
+def test_a_leader_that_is_still_heard_is_not_replaced_for_a_connection_that_ended() -> None:
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    terms = company.terms_led()
+    suspicious = next(machine for machine in company.machines if machine is not leader)
+    now_ms = company.cluster.timeline.now_ms
+    company.replicas(suspicious).suspect_peer(leader.node, now_ms, TIMING.election_ms)
+    company.run(3_000)
+    assert company.terms_led() == terms
 
 
 def test_an_old_claim_is_disputed_until_it_is_given_up() -> None:
@@ -295,6 +326,21 @@ def test_leadership_is_handed_over() -> None:
     assert not company.leads(leader)
 
 
+def test_another_leads_at_once_when_the_leaders_disk_fails() -> None:
+    """R-REP-2: it is asked to, and nobody waits for the election time."""
+    company = Company()
+    leader = company.leader()
+    company.propose(leader, b"one")
+    company.run(500)
+    readable = company.stored_bytes(leader)
+    leader.disk.fail_next("flush", errno.EIO)
+    company.propose(leader, b"two")
+    company.run(TIMING.election_ms // 2)
+    assert not company.leads(leader)
+    assert any(company.leads(machine) for machine in company.machines)
+    assert company.stored_bytes(leader) == readable
+
+
 def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:
     """R-REP-3."""
     company = Company()
@@ -302,13 +348,14 @@ def test_in_sync_is_who_has_everything_or_had_it_lately() -> None:
     company.run(1_000)
     participant = company.served(leader).participant
     nodes = {machine.node for machine in company.machines}
-    assert participant.in_sync(1_000, company.cluster.timeline.now_ms) == nodes
+    assert participant.in_sync == nodes
     dead = next(machine for machine in company.machines if machine is not leader)
     dead.crash()
-    company.propose(leader, b"one")
-    company.run(3_000)
-    in_sync = participant.in_sync(1_000, company.cluster.timeline.now_ms)
-    assert in_sync == nodes - {dead.node}
+    company.run(2 * TIMING.election_ms)
+    assert participant.in_sync == nodes - {dead.node}, "though nothing was written"
+    dead.start()
+    company.run(4 * TIMING.election_ms)
+    assert participant.in_sync == nodes
 
 
 def test_a_replica_that_is_removed_is_not_reached() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from penstock.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from penstock.replication.parcel import Heartbeat, Letter, Parcel, Told
+from penstock.replication.parcel import Claim, Heartbeat, Letter, Parcel
 from penstock.replication.wire import decode, encode
 
 numbers = st.integers(0, 2**63 - 1)
@@ -73,13 +74,24 @@ letters = st.one_of(
     st.builds(Letter, partitions, appends, st.binary(max_size=40)),
     st.builds(Letter, partitions, others, st.just(b"")),
 )
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> Claim:
+    voters = draw(st.frozensets(nodes, min_size=1, max_size=4))
+    learners = draw(st.frozensets(nodes, max_size=2)) - voters
+    in_sync = draw(st.frozensets(st.sampled_from(sorted(voters))))
+    offsets = (draw(numbers), draw(numbers), draw(numbers))
+    return Claim(*offsets, Membership(voters, learners), draw(st.booleans()), in_sync)
+
+
 heartbeats = st.builds(
     Heartbeat,
     incarnation=numbers,
     version=st.integers(0, 2**64 - 1),
     is_whole=st.booleans(),
     needs_whole=st.booleans(),
-    claims=st.dictionaries(partitions, st.builds(Told, numbers, numbers, numbers), max_size=3),
+    claims=st.dictionaries(partitions, claims(), max_size=3),
     released=st.lists(partitions, max_size=3).map(tuple),
 )
 parcels = st.builds(
@@ -88,6 +100,7 @@ parcels = st.builds(
     receiver=nodes,
     letters=st.lists(letters, max_size=4).map(tuple),
     heartbeat=st.none() | heartbeats,
+    cluster_id=st.text(max_size=8),
 )
 
 
@@ -130,6 +143,24 @@ def test_nonsense_is_refused(message: pb.RaftRequest.Message) -> None:
     envelope = pb.RaftRequest(messages=[message]).SerializeToString()
     with pytest.raises(MalformedFrame):
         decode(envelope, memoryview(b""))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"term": 1}, {"term": -1, "in_sync": []}, {"in_sync": [1]}, {"learners": [(1, 1)]}],
+)
+def test_a_claim_of_nobody_or_of_nonsense_is_refused(facts: dict[str, Any]) -> None:
+    voters = [] if facts == {"term": 1} else [pb.RaftRequest.Node(broker=1, directory=1)]
+    learners = [pb.RaftRequest.Node(broker=b, directory=d) for b, d in facts.pop("learners", [])]
+    claim = pb.RaftRequest.Claim(
+        partition=pb.RaftRequest.PartitionId(topic_id=b"t" * 16),
+        voters=voters,
+        learners=learners,
+        **facts,
+    )
+    heartbeat = pb.RaftRequest.Heartbeat(claims=[claim])
+    with pytest.raises(MalformedFrame):
+        decode(pb.RaftRequest(heartbeat=heartbeat).SerializeToString(), memoryview(b""))
 
 
 @given(st.binary(max_size=60))

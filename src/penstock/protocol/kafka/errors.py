@@ -21,6 +21,7 @@ class ErrorCode(IntEnum):
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
     UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
@@ -28,6 +29,7 @@ class ErrorCode(IntEnum):
     COORDINATOR_NOT_AVAILABLE = 15
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
@@ -115,6 +117,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     errors.StaleTerm: ErrorCode.FENCED_LEADER_EPOCH,
     errors.UnknownTerm: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,

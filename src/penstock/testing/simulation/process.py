@@ -236,6 +236,7 @@ class Process:
         if known is not None and known != there:
             del self.linked[broker]
             self.replicas.remove_peer(known[0])
+            self.replicas.suspect_peer(known[0], self._timeline.now_ms, TIMING.election_ms)
         if there is not None and known != there:
             self.linked[broker] = there
             self.replicas.add_peer(there[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     DiskFull,
     InvalidConfig,
@@ -13,7 +14,6 @@ from penstock.model.errors import (
     TooManyPartitions,
     TopicExists,
     UnknownTopic,
-    from_code,
 )
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb

@@ -6,7 +6,8 @@ import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
 from penstock.model import errors
-from penstock.model.errors import BY_CODE, PenstockError
+from penstock.model.error_codes import BY_CODE
+from penstock.model.errors import PenstockError
 from penstock.protocol.kafka.errors import ErrorCode, code_of
 
 # Where our clients and Kafka's do not agree on whether the same call may succeed later.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.model.errors import BY_CODE, PenstockError, from_code
+from penstock.model.error_codes import BY_CODE, from_code
+from penstock.model.errors import PenstockError
 
 
 def all_errors(error: type[PenstockError] = PenstockError) -> list[type[PenstockError]]:
