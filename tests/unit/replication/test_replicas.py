@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 
+from penstock.model.errors import NotLeader
 from penstock.model.ids import PartitionId, TopicId
 from penstock.model.limits import APPEND_BYTES_MAX, PARCEL_BYTES_MAX
+from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership, Node
-from penstock.raft.messages import CampaignRequest
+from penstock.raft.messages import CampaignRequest, VoteRequest
 from penstock.records import build_batch
 from penstock.replication.claims import HeardClaims
 from penstock.replication.driver import Driver
@@ -26,9 +28,11 @@ from penstock.testing.simulation.served import Served
 class Company:
     """Brokers that share a partition, without faults until a test makes some."""
 
-    def __init__(self, brokers: int = 3, voters: int | None = None) -> None:
+    def __init__(
+        self, brokers: int = 3, voters: int | None = None, config: TopicConfig | None = None
+    ) -> None:
         numbers = tuple(range(1, brokers + 1))
-        plan = partition_plan(0, numbers[: voters or brokers])
+        plan = partition_plan(0, numbers[: voters or brokers], config)
         self.partition = plan.id
         self.cluster = Cluster(
             Plan(
@@ -85,14 +89,18 @@ class Company:
         others = [other.broker for other in self.machines if other is not machine]
         self.cluster.network.cut_between([machine.broker], others)
 
-    def propose(self, machine: Machine, *values: bytes) -> None:
+    def propose(self, machine: Machine, *values: bytes) -> list[object]:
+        """What is answered, one after the other."""
+        answers: list[object] = []
         for value in values:
-            batch = build_batch([(None, value)])
-            machine.do(
-                lambda process, batch=batch: process.produce(  # type: ignore[misc]
-                    self.partition, batch, ACKS_ALL, lambda *_: None
-                )
-            )
+            self.produce(machine, build_batch([(None, value)]), answers)
+        return answers
+
+    def produce(self, machine: Machine, batch: bytearray, answers: list[object]) -> None:
+        def reply(result: object, leader: int | None = None) -> None:
+            answers.append(result)
+
+        machine.do(lambda process: process.produce(self.partition, batch, ACKS_ALL, reply))
 
     def values(self, machine: Machine) -> list[bytes]:
         """Of what producers sent, as the machine's log has it."""
@@ -444,3 +452,88 @@ def test_a_leader_of_its_own_tells_raft_what_is_committed_before_others_join() -
     company.run(3_000)
     assert company.high_watermarks() == {4}
     assert company.stored_bytes(joining) == company.stored_bytes(leader)
+
+
+def test_nothing_is_taken_while_a_newer_term_is_saved() -> None:
+    """What is proposed then would be of a term that is over."""
+    company = Company()
+    leader = company.leader()
+    company.run(1_000)
+    other = next(machine for machine in company.machines if machine is not leader)
+    leader.disk_delay_ms_max = 400
+    request = VoteRequest(term=9, last_term=9, end_offset=100, is_trial=False, is_transfer=True)
+    participant = company.served(leader).participant
+    leader.do(lambda _: participant.receive(other.node, request, memoryview(b"")))
+    answers = company.propose(leader, b"one")
+    assert company.replica(leader).consensus.is_busy
+    assert [type(answer) for answer in answers] == [NotLeader]
+    leader.mend()
+    company.run(5_000)
+    assert company.replica(leader).failure is None
+    assert company.values(company.leader()) == []
+
+
+def test_a_stop_forgets_what_there_was_no_room_to_write() -> None:
+    """R-PRO-2: nobody was told of it, so who sends it again must not pass for a repetition."""
+    company = Company(brokers=2, voters=1)
+    leader = company.leader()
+    learning = Membership(frozenset({leader.node}), frozenset({company.machines[1].node}))
+    leader.disk.capacity_bytes = 0
+    leader.do(lambda _: company.served(leader).participant.change_membership(learning))
+    company.run(50)
+    answers: list[object] = []
+
+    def produce() -> None:
+        batch = build_batch([(None, b"one")], producer_id=7, producer_epoch=0, base_sequence=0)
+        company.produce(leader, batch, answers)
+
+    produce()
+    leader.stop()
+    company.run(1_000)
+    assert leader.process is None
+    leader.mend()
+    leader.start()
+    company.run(1_000)
+    produce()
+    company.run(1_000)
+    assert isinstance(answers[-1], int)
+    assert company.values(leader) == [b"one"]
+
+
+def test_a_lone_leader_is_not_two() -> None:
+    """R-REP-3: it waits until somebody else has it, though it is committed."""
+    company = Company(brokers=2, voters=1, config=TopicConfig(min_insync_replicas=2))
+    leader, joining = company.leader(), company.machines[1]
+    answers = company.propose(leader, b"one")
+    company.run(500)
+    assert company.high_watermarks() == {1, 0}
+    assert not any(isinstance(answer, int) for answer in answers)
+    both = Membership(frozenset({leader.node, joining.node}))
+    leader.do(lambda _: company.served(leader).participant.change_membership(both))
+    company.run(3_000)
+    assert isinstance(company.propose(leader, b"two"), list)
+    company.run(1_000)
+    assert company.values(joining) == [b"one", b"two"]
+
+
+def test_what_was_deleted_is_known_to_be_committed_after_a_restart() -> None:
+    """Retention takes it at once, and Raft must not offer it to anybody."""
+    company = Company()
+    leader = company.leader()
+    company.propose(leader, b"one", b"two")
+    company.run(500)
+    follower = next(machine for machine in company.machines if machine is not leader)
+    for machine in (leader, follower):
+        machine.do(lambda _, machine=machine: company.replica(machine).roll())  # type: ignore[misc]
+    company.propose(leader, b"three", b"four")
+    company.run(500)
+    company.cluster.observer.may_delete(company.served(leader), 4)
+    leader.do(lambda _: company.replica(leader).delete_before(4, lambda _: None))
+    company.run(1_000)
+    company.cut_off(follower)
+    follower.crash()
+    follower.start()
+    replica = company.replica(follower)
+    assert replica.log.start_offset == 4
+    # The end of the segment that lies before it: a batch ends there.
+    assert company.served(follower).participant.commit_offset == 3

@@ -23,7 +23,7 @@ from penstock.testing.simulation.process import Process, Reply
 from penstock.testing.simulation.world import World
 
 _TIMEOUT_MS: Final = 1_500
-_PAUSE_MS: Final = 100
+_PAUSE_MS: Final = (20, 300)
 _FETCH_BYTES: Final = 600
 
 
@@ -186,7 +186,7 @@ class IdempotentProducer(Producer):
         """All that is not acknowledged, once, from the oldest on."""
         if not self._is_repeating:
             self._is_repeating = True
-            self._world.timeline.after(self._random.randint(1, _PAUSE_MS), self._repeat)
+            self._world.timeline.after(self._random.randint(*_PAUSE_MS), self._repeat)
 
     def _repeat(self) -> None:
         self._is_repeating = False
