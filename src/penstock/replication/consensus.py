@@ -19,6 +19,7 @@ from penstock.model.ids import PartitionId
 from penstock.model.limits import MESSAGES_WAITING_MAX, RESET_PAYLOAD_BYTES_MAX
 from penstock.raft.campaign import Campaign
 from penstock.raft.core import Raft
+from penstock.raft.following import Following
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -73,6 +74,10 @@ def recovered(
         now_ms=around.monotonic_ms(),
     )
     raft.state.is_unsaved |= saved != kept
+    # What was deleted on request was committed: retention may take it before Raft knows more. A
+    # segment ends where a batch does, and what is committed must not end elsewhere.
+    ends = (segment.next_offset for segment in log.sealed_segments())
+    raft.state.commit(max((end for end in ends if end <= log.start_offset), default=0))
     return raft, Keeper(directory, kept)
 
 
@@ -182,6 +187,9 @@ class Consensus:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
         if self._log.written_offset > self.raft.state.terms.end_offset:
             self.raft.extended(self._log.written_offset)
+        if self._owner.durable_offset > self.raft.state.durable_offset:
+            # It is committed, and must be known to be before others have a say in that.
+            self.raft.durable(self._owner.durable_offset, self._around.monotonic_ms())
         self._follow_start()
 
     def follow_claim(self, sender: Node, term: int, commit_offset: int) -> None:
@@ -196,10 +204,20 @@ class Consensus:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
         self._owner.on_part()
 
+    def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
+        """The leader said so earlier; that it leads is not said again. `turn` must follow."""
+        part = self.raft.part
+        if self.is_busy or self._inbox or not isinstance(part, Following):
+            return
+        if (part.leader, self.raft.state.term) == (leader, term):
+            part.follow_commit(commit_offset)
+
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
         leading = self.raft.leading
-        if leading is None or self.is_busy or not leading.may_change(membership):
+        if leading is None or self._log.failed or self.is_busy:
+            return False
+        if not leading.may_change(membership):
             return False
         self._writing.finish_proposals()
         self._writing.append_own(

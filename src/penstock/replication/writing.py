@@ -31,6 +31,9 @@ class Owner(Protocol):
     """Everything before it is as durable as the topic asks."""
     is_alone: bool
     """Whether there is nobody else: then Raft has nothing to wait for."""
+    is_leader: bool
+    term: int
+    """In which it leads, or led."""
     flushing: Flushing
     idleness: Idleness
 
