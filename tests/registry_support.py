@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.model.ids import BrokerId, TopicId
 from penstock.registry.api import Registry
-from penstock.registry.facts import Move, Replicas
+from penstock.registry.changing import ChangingRegistry
+from penstock.registry.facts import Change, Facts, Move, RegisterBroker, Replicas, apply
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
 
 Topics = Mapping[str, Sequence[Replicas]]
@@ -73,6 +74,34 @@ def leader_loads(brokers: Iterable[BrokerImage], topics: Topics) -> list[int]:
 
 def spread(loads: Sequence[int]) -> int:
     return max(loads) - min(loads)
+
+
+class SharedFacts(ChangingRegistry):
+    """The registry of a cluster in memory: every change holds at once."""
+
+    def __init__(self, brokers: Iterable[BrokerImage]) -> None:
+        self.facts = Facts(cluster_id="cluster", brokers={each.id: each for each in brokers})
+        super().__init__(self.facts.image())
+
+    @property
+    def is_controller(self) -> bool:
+        return True
+
+    async def register_broker(self, broker: BrokerImage) -> None:
+        await self.change(RegisterBroker(broker=broker))
+
+    async def close(self) -> None:
+        pass
+
+    async def change(self, change: Change) -> Facts:
+        before, self.facts = self.facts, apply(self.facts, change)
+        self._install(self.facts.image())
+        return before
+
+    def forget_everything(self) -> None:
+        """As if somebody had emptied the store."""
+        self.facts = Facts(cluster_id="another")
+        self._install(self.facts.image())
 
 
 def leads(registry: Registry) -> bool:

@@ -4,7 +4,6 @@ ports, each a process that can be killed and started again on what it kept."""
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -16,39 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyspark
 from kazoo.client import KazooClient
 
+from penstock.cli.local_cluster.zookeeper import zookeeper_command
 from penstock.net.clock import Clock
 from penstock.registry.zookeeper import ZooKeeperRegistry
 from penstock.registry.zookeeper_config import ZooKeeperConfig, parse_zookeeper
 from tests.registry_support import broker
 
-JARS = Path(pyspark.__file__).parent / "jars"
-NEEDED = (
-    "zookeeper-3",
-    "zookeeper-jute-3",
-    "netty-buffer",
-    "netty-codec-base",
-    "netty-codec-4",
-    "netty-common",
-    "netty-handler-4",
-    "netty-resolver-4",
-    "netty-transport-4",
-    "netty-transport-classes-epoll",
-    "netty-transport-native-unix-common",
-    "slf4j-api",
-    "log4j-slf4j2-impl",
-    "log4j-api",
-    "log4j-core",
-    "metrics-core",
-    "snappy-java",
-)
-# A quick start, and little memory: it serves a test.
-JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
 START_SECONDS_MAX = 30
-# Sessions are timed in these; the shortest is two of them.
-TICK_MS = 200
 
 
 def free_ports(count: int) -> list[int]:
@@ -66,13 +41,7 @@ class ZooKeeperServer:
         self.port = port
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "zoo.cfg").write_text(
-            f"tickTime={TICK_MS}\ndataDir={folder}/data\nclientPort={port}\n"
-            "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
-            "4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nmaxSessionTimeout=60000\n" + extra
-        )
-        (folder / "data").mkdir(exist_ok=True)
+        self._command = zookeeper_command(folder, port, extra=extra)
         if number:
             (folder / "data" / "myid").write_text(str(number))
 
@@ -94,18 +63,9 @@ class ZooKeeperServer:
         self.kill()
 
     def start(self) -> None:
-        jars = [jar for name in NEEDED for jar in glob(f"{JARS}/{name}*.jar")]
-        command = [
-            "java",
-            *JAVA_OPTIONS,
-            "-cp",
-            os.pathsep.join(jars),
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            str(self._folder / "zoo.cfg"),
-        ]
         with (self._folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def wait(self) -> None:

@@ -12,17 +12,23 @@ import secrets
 from types import TracebackType
 from typing import Self
 
+from penstock.broker.assignment import Assignment
 from penstock.broker.compaction import Compactor
+from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
-from penstock.broker.data_folder import DataFolder, Meta, read_or_make_meta
+from penstock.broker.data_folder import DataFolder, read_or_make_meta
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
+from penstock.broker.handlers.hello import Hello
+from penstock.broker.handover import hand_over
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.kafka.dispatch import KafkaDispatcher
 from penstock.broker.kafka.session import KafkaSession
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.protocol_switch import ProtocolSwitch
@@ -37,14 +43,10 @@ from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
-from penstock.raft.membership import Node
-from penstock.registry.api import Registry
-from penstock.registry.embedded import EmbeddedRegistry
+from penstock.protocol.calls import HELLO
 from penstock.registry.image import BrokerImage
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher, ThreadFlusher
-from penstock.replication.peering import Peering
-from penstock.replication.transport import TIMING, NoPeers, Surroundings
 from penstock.storage.files import Directory
 
 
@@ -88,25 +90,82 @@ class Broker:
     async def _start(self, starting: contextlib.AsyncExitStack) -> None:
         """Each part leaves behind how it is stopped."""
         config, clock = self.config, self._clock
-        loop = asyncio.get_running_loop()
+        ground = self._prepare(starting)
+        server = self._make_server(ground)
+        if config.registry:
+            await server.start()
+            starting.push_async_callback(server.close)
+            company = await join(starting, ground, self._address(server))
+        else:
+            company = alone(ground)
+        context = await self._open(starting, ground, company)
+        self._start_keeping(starting, context.partitions, ground.flusher)
 
+        if not config.registry:
+            await server.start()
+        dispatcher = Dispatcher(context, ground.doorway)
+        kafka_dispatcher = KafkaDispatcher(context)
+        for tasks in (dispatcher.tasks, kafka_dispatcher.tasks):
+            starting.push_async_callback(tasks.finish, config.shutdown_timeout_ms / 1000)
+        starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)
+        # Before the server drains: a long poll would keep it until its time is up.
+        starting.callback(context.partitions.begin_closing)
+        starting.callback(context.groups.begin_closing)
+        starting.callback(context.staging.begin_closing)
+        if company.peering is not None:
+            starting.push_async_callback(
+                hand_over, context.partitions, company.peering, ground.driver, clock
+            )
+        ground.doorway.let_clients(dispatcher.dispatch, kafka_dispatcher.dispatch)
+        if not config.registry:
+            here = BrokerImage(
+                id=BrokerId(config.broker_id),
+                address=self._address(server),
+                host=config.host,
+                directory=ground.meta.directory_id,
+            )
+            await company.registry.register_broker(here)
+
+    def _address(self, server: Server) -> str:
+        """Where clients and other brokers reach this one."""
+        self.addresses = [str(address) for address in server.addresses]
+        return self.config.advertise or self.addresses[0]
+
+    def _prepare(self, starting: contextlib.AsyncExitStack) -> Ground:
+        config = self.config
         data = self._disk
         if data is None:
             folder = DataFolder(config.data)
             data = folder.take()
             starting.callback(folder.leave)
-        meta = read_or_make_meta(data, config.broker_id)
-
-        flusher = ThreadFlusher(loop, config.flush_threads)
+        flusher = ThreadFlusher(asyncio.get_running_loop(), config.flush_threads)
         flusher.start()
         starting.callback(flusher.stop)
-        driver = Driver()
+        ground = Ground(
+            config=config,
+            data=data,
+            meta=read_or_make_meta(data, config.broker_id),
+            driver=Driver(),
+            flusher=flusher,
+            clock=self._clock,
+            doorway=Doorway(),
+        )
+        hello = Hello(ground.me, config.frame_bytes_max, lambda: ground.doorway.cluster_id)
+        ground.doorway.let_brokers(HELLO, hello.serve)
+        return ground
 
-        registry = EmbeddedRegistry(data, BrokerId(config.broker_id), meta.cluster_id)
-        around = self._surroundings(meta, driver, flusher)
-        peers = self._peering(starting, around, registry)
-        partitions = Partitions(data, around)
-        topics = Topics(config, registry, partitions)
+    async def _open(
+        self, starting: contextlib.AsyncExitStack, ground: Ground, company: Company
+    ) -> Context:
+        """The partitions, and what stands on them."""
+        config, clock, registry = self.config, self._clock, company.registry
+        driver, flusher = ground.driver, ground.flusher
+        me = BrokerId(config.broker_id)
+        replicas = None if company.peering is None else company.peering.replicas
+        partitions = Partitions(ground.data, company.around, replicas)
+        assignment = Assignment(config, me, registry, partitions)
+        leaders = Leaders(me, registry, partitions, clock, replicas)
+        topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
         staging = Staging(
@@ -115,6 +174,8 @@ class Broker:
             registry=registry,
         )
         await topics.open_all(between=staging.begin)
+        assignment.start()
+        starting.push_async_callback(assignment.stop)
         group_log = GroupLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
         groups = GroupCoordinator(
             coordinator_config(config), group_log, registry=registry, clock=clock
@@ -123,63 +184,19 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
-
-        context = Context(
+        return Context(
             config=config,
-            loop=loop,
+            loop=asyncio.get_running_loop(),
             clock=clock,
             registry=registry,
             partitions=partitions,
+            leaders=leaders,
             topics=topics,
             groups=groups,
             producer_ids=ProducerIds(registry),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
-            peers=peers,
         )
-        self._start_keeping(starting, partitions, flusher)
-
-        dispatcher = Dispatcher(context)
-        starting.push_async_callback(dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000)
-        kafka_dispatcher = KafkaDispatcher(context)
-        starting.push_async_callback(
-            kafka_dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000
-        )
-        server = self._make_server(dispatcher, kafka_dispatcher, driver)
-        await server.start()
-        starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)
-        # Before the server drains: a long poll would keep it until its time is up.
-        starting.callback(partitions.begin_closing)
-        starting.callback(groups.begin_closing)
-        starting.callback(staging.begin_closing)
-
-        self.addresses = [str(address) for address in server.addresses]
-        address = config.advertise or self.addresses[0]
-        await registry.register_broker(BrokerImage(id=BrokerId(config.broker_id), address=address))
-
-    def _surroundings(self, meta: Meta, driver: Driver, flusher: Flusher) -> Surroundings:
-        return Surroundings(
-            me=Node(meta.broker_id, meta.directory_id),
-            driver=driver,
-            flusher=flusher,
-            clock=self._clock,
-            peers=NoPeers(),
-            timing=TIMING,
-            draw_delay_ms=lambda: secrets.randbelow(TIMING.election_ms),
-        )
-
-    def _peering(
-        self, starting: contextlib.AsyncExitStack, around: Surroundings, registry: Registry
-    ) -> Peering:
-        peers = Peering(
-            around.me,
-            lambda: registry.image.cluster_id,
-            around.driver,
-            self._clock,
-            incarnation=secrets.randbits(62),
-        )
-        starting.push_async_callback(peers.stop)
-        return peers
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher
@@ -197,15 +214,13 @@ class Broker:
         compactor.start()
         starting.push_async_callback(compactor.stop)
 
-    def _make_server(
-        self, dispatcher: Dispatcher, kafka_dispatcher: KafkaDispatcher, driver: Driver
-    ) -> Server:
-        config = self.config
+    def _make_server(self, ground: Ground) -> Server:
+        config, doorway, driver = self.config, ground.doorway, ground.driver
 
         def make_native(connection: Connection) -> Channel:
             session = Session(
                 connection,
-                dispatcher.dispatch,
+                doorway.clients,
                 on_read_end=driver.end_turn,
                 frame_bytes_max=config.frame_bytes_max,
             )
@@ -214,7 +229,7 @@ class Broker:
         def make_kafka(connection: Connection) -> KafkaSession:
             return KafkaSession(
                 connection,
-                kafka_dispatcher.dispatch,
+                doorway.kafka,
                 on_read_end=driver.end_turn,
                 frame_bytes_max=config.frame_bytes_max,
             )

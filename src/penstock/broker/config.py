@@ -1,6 +1,7 @@
 """The settings of one broker: meaning, unit, default, and one check of them all.
 
-Where they come from (flags, environment, file) is the command line's business.
+Where they come from (flags, environment, file) is the command line's business. The invariant: the
+registry's password is in no representation and in no error.
 """
 
 from __future__ import annotations
@@ -11,8 +12,13 @@ from typing import Final
 from penstock.model import limits
 from penstock.model.errors import InvalidConfig
 from penstock.model.topic_config import TopicConfig
+from penstock.registry import meta_address, zookeeper_config
+from penstock.registry.meta_address import parse_meta
+from penstock.registry.zookeeper_config import parse_zookeeper
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9092"
+BROKER: Final = "broker"
+META: Final = "meta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,26 @@ class BrokerConfig:
 
     broker_id: int = 1
     """The broker's number in its cluster. It is kept in the data folder and cannot change."""
+
+    registry: str = field(default="", repr=False)
+    """What keeps the cluster's facts: meta://1@host:port,2@host:port,... or
+    zookeeper://[user:password@]host:port,.../path; empty: the broker is on its own, and keeps
+    them in its data folder."""
+
+    roles: tuple[str, ...] = (BROKER,)
+    """`broker`, and also `meta`: this process runs the meta server that has the broker's id in
+    `registry`, on the broker's port."""
+
+    host: str = ""
+    """What fails together: brokers with the same name here share a machine, and the replicas of a
+    partition are spread over such names; empty: the broker has a machine of its own."""
+
+    replication_factor_default: int = 0
+    """Replicas of a topic that is created without saying how many; 0: three, or as many as there
+    are brokers."""
+
+    internal_replication_factor: int = 3
+    """Replicas of internal topics, at most as many as there are brokers."""
 
     auto_create_topics: bool = True
     """Create a topic when a client first uses it."""
@@ -88,6 +114,13 @@ class BrokerConfig:
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
     """The settings of topics that do not set their own."""
 
+    @property
+    def registry_shown(self) -> str:
+        """The registry as anybody may see it."""
+        if self.registry.startswith(zookeeper_config.SCHEME):
+            return str(parse_zookeeper(self.registry))
+        return self.registry
+
     def validate(self) -> None:
         """Raise InvalidConfig for the first setting that makes no sense."""
         if not self.data:
@@ -98,7 +131,9 @@ class BrokerConfig:
             )
         most = self.partitions_per_topic_max
         for name, low, high in (
-            ("broker_id", 0, 2**31 - 1),
+            ("broker_id", 0, limits.BROKER_ID_MAX),
+            ("replication_factor_default", 0, limits.REPLICATION_FACTOR_MAX),
+            ("internal_replication_factor", 1, limits.REPLICATION_FACTOR_MAX),
             ("partitions_default", 1, most),
             ("partitions_per_topic_max", 1, limits.PARTITIONS_PER_TOPIC_MAX),
             ("connections_max", 1, 1_000_000),
@@ -124,3 +159,33 @@ class BrokerConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise InvalidConfig(f"{name} is {value}: it must be from {low} to {high}.")
+        if len(self.host) > limits.HOST_LENGTH_MAX or not self.host.isprintable():
+            raise InvalidConfig(
+                f"host is {self.host[:40]!r}: it must be up to {limits.HOST_LENGTH_MAX} printable "
+                "characters."
+            )
+        self._validate_registry()
+
+    def _validate_registry(self) -> None:
+        servers: dict[int, str] = {}
+        if self.registry.startswith(meta_address.SCHEME):
+            servers = parse_meta(self.registry)
+        elif self.registry.startswith(zookeeper_config.SCHEME):
+            parse_zookeeper(self.registry)
+        elif self.registry:
+            raise InvalidConfig(
+                "registry is of no kind that there is: write meta://1@host:port,... or "
+                "zookeeper://host:port/path, or nothing for a broker on its own."
+            )
+        if unknown := set(self.roles) - {BROKER, META}:
+            raise InvalidConfig(f"roles has {min(unknown)!r} in it: a role is broker or meta.")
+        if BROKER not in self.roles:
+            raise InvalidConfig(
+                "roles is without broker: a meta server on its own is started with "
+                "`penstock metaserver`."
+            )
+        if META in self.roles and self.broker_id not in servers:
+            raise InvalidConfig(
+                f"roles has meta in it, and registry names no meta server {self.broker_id}: write "
+                f"meta://{self.broker_id}@host:port,... with the place of each, or leave it out."
+            )

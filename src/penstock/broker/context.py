@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.staging import Staging
 from penstock.broker.topics import Topics
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
-from penstock.replication.peering import Peering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +26,9 @@ class Context:
     clock: Clock
     registry: Registry
     partitions: Partitions
+    leaders: Leaders
     topics: Topics
     groups: GroupCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     staging: Staging
-    peers: Peering

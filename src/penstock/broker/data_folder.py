@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from penstock.model.errors import CorruptLog, InvalidConfig
@@ -29,6 +29,8 @@ class Meta:
     directory_id: int
     """Chosen by chance when the folder was made: a broker whose folder was lost comes back with
     another, and is not taken for one that still has what it had."""
+    is_member: bool = False
+    """Whether it is of a broker in a cluster: then no other cluster may have it."""
     format_version: int = FORMAT_VERSION
 
 
@@ -72,7 +74,7 @@ def read_or_make_meta(data: Directory, broker_id: int) -> Meta:
     """The folder's stamp; a new folder gets one."""
     payload = read_journal(data, _META)
     if payload is None:
-        return _write_meta(data, cluster_id=uuid.uuid4().hex, broker_id=broker_id)
+        return _new_meta(data, cluster_id=uuid.uuid4().hex, broker_id=broker_id)
     try:
         facts = json.loads(payload)
         is_old = "directory_id" not in facts
@@ -91,11 +93,39 @@ def read_or_make_meta(data: Directory, broker_id: int) -> Meta:
         )
     if is_old:
         # Earlier versions had none: nobody else has a copy of anything yet.
-        return _write_meta(data, cluster_id=meta.cluster_id, broker_id=broker_id)
+        return _new_meta(data, cluster_id=meta.cluster_id, broker_id=broker_id)
     return meta
 
 
-def _write_meta(data: Directory, *, cluster_id: str, broker_id: int) -> Meta:
-    meta = Meta(cluster_id=cluster_id, broker_id=broker_id, directory_id=secrets.randbits(62))
+def check_alone(data: Directory, meta: Meta) -> None:
+    """Raise InvalidConfig if the folder is of a broker in a cluster: others have copies of what is
+    in it, and know more than it does."""
+    if meta.is_member:
+        raise InvalidConfig(
+            f"The data folder {data.path} is of a broker in a cluster: start it with --registry "
+            "and the cluster's registry, or choose another folder."
+        )
+
+
+def join_cluster(data: Directory, meta: Meta, cluster_id: str) -> Meta:
+    """Stamp the folder as one of the cluster's; InvalidConfig if it is another's."""
+    if meta.is_member and meta.cluster_id == cluster_id:
+        return meta
+    if meta.is_member:
+        raise InvalidConfig(
+            f"The data folder {data.path} is of the cluster {meta.cluster_id}, and the registry "
+            f"keeps the cluster {cluster_id}: give it its own registry, or another folder."
+        )
+    return _write_meta(data, replace(meta, cluster_id=cluster_id, is_member=True))
+
+
+def _new_meta(data: Directory, *, cluster_id: str, broker_id: int) -> Meta:
+    # Never 0, which stands for no folder of its own.
+    directory_id = secrets.randbelow(2**62 - 1) + 1
+    meta = Meta(cluster_id=cluster_id, broker_id=broker_id, directory_id=directory_id)
+    return _write_meta(data, meta)
+
+
+def _write_meta(data: Directory, meta: Meta) -> Meta:
     write_journal(data, _META, json.dumps(asdict(meta)).encode())
     return meta

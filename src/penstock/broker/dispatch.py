@@ -14,10 +14,11 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from penstock.broker.context import Context
+from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.handlers import fetch, groups, hello, produce, raft, removals, staging, topics
+from penstock.broker.handlers import fetch, groups, produce, removals, staging, topics
 from penstock.broker.session import Session
-from penstock.model.errors import InternalError, PenstockError, UnknownCall
+from penstock.model.errors import InternalError, PenstockError
 from penstock.protocol import calls
 from penstock.protocol.calls import CALLS, CallType, parse
 
@@ -28,12 +29,10 @@ DirectHandler = Callable[[Context, Session, int, memoryview, memoryview], None]
 AwaitedHandler = Callable[[Context, Any], Coroutine[Any, Any, Message]]
 
 _DIRECT: Final[dict[int, DirectHandler]] = {
-    calls.HELLO.number: hello.hello,
     calls.PRODUCE.number: produce.produce,
     calls.FETCH.number: fetch.fetch,
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
-    calls.RAFT.number: raft.raft,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -57,8 +56,9 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
 class Dispatcher:
     """One per broker. Owns the tasks of awaited handlers."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, doorway: Doorway) -> None:
         self._context = context
+        self._doorway = doorway
         self.tasks = HandlerTasks(context.loop)
 
     def dispatch(
@@ -74,11 +74,12 @@ class Dispatcher:
         if direct is not None:
             direct(self._context, session, message_id, envelope, payload)
             return
-        call_type = CALLS[call]
-        request = parse(call_type.request, envelope)
         awaited = _AWAITED.get(call)
         if awaited is None:
-            raise UnknownCall(f"A broker does not answer {call_type.name}.")
+            self._doorway.serve(session, call, message_id, envelope, payload)
+            return
+        call_type = CALLS[call]
+        request = parse(call_type.request, envelope)
         answer = self._answer(session, call_type, message_id, awaited(self._context, request))
         self.tasks.start(answer)
 

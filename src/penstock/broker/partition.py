@@ -69,6 +69,8 @@ class Partition:
         self.config = config
         # What this turn recorded of producers, to be taken back if the write fails.
         self._recorded: list[tuple[int, ProducerEntry | None]] = []
+        # Told of each change of who leads, in a turn of its own.
+        self.when_led: Callable[[bool], None] = _nobody
         # Called, and forgotten, when there is more to read.
         self._waiting: dict[object, Callable[[], None]] = {}
         replica.listener = self
@@ -82,21 +84,20 @@ class Partition:
         self._config = config
         self._admission = Admission(self.name.topic, config, self._clock)
         self.replica.min_insync_replicas = config.min_insync_replicas
-        self.lacks_replicas = self.in_sync_replicas < config.min_insync_replicas
 
     @property
-    def in_sync_replicas(self) -> int:
-        """How many have everything that is committed: the leader alone."""
-        return 1
+    def lacks_replicas(self) -> bool:
+        """Whether fewer are in sync than the topic asks for."""
+        return self.replica.in_sync_count < self.replica.min_insync_replicas
 
     def check_acks(self, acks: int) -> None:
         """Raise NotEnoughReplicas if a producer waits for more of them than there are (R-REP-3).
         While `lacks_replicas` is false it need not be called."""
-        if acks == ACKS_ALL and self.lacks_replicas:
+        if acks == ACKS_ALL and self.replica.is_leader and self.lacks_replicas:
             raise NotEnoughReplicas(
-                f"{self.name} has {self.in_sync_replicas} replica in sync and its "
-                f"min_insync_replicas is {self._config.min_insync_replicas}: lower it, or produce "
-                "with acks=1."
+                f"{self.name} has {self.replica.in_sync_count} of its replicas in sync and its "
+                f"min_insync_replicas is {self._config.min_insync_replicas}: bring brokers back, "
+                "lower it, or produce with acks=1."
             )
 
     def append(self, batch: memoryview, append: Append, acks: int = ACKS_ALL) -> None:
@@ -166,13 +167,16 @@ class Partition:
     def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
         for header in headers:
             if header.producer_id >= 0:
-                self.producers.record(header, header.base_offset, self._clock.now_ms())
+                self.producers.record_copy(header, header.base_offset, self._clock.now_ms())
 
     def on_truncated(self, offset: int) -> None:
-        del offset  # the log tells
-        self.producers = self._recover_producers()
+        is_anew = offset == self.replica.log.first_offset
+        producers = None if is_anew else self.producers.before(offset)
+        # Where what is remembered does not tell, the disk does.
+        self.producers = self._recover_producers() if producers is None else producers
 
     def on_leadership(self, is_leader: bool) -> None:
+        self.when_led(is_leader)
         if not is_leader:
             self.wake_all()
 
@@ -185,3 +189,8 @@ class Partition:
     def _record(self, header: BatchHeader, base_offset: int) -> None:
         previous = self.producers.record(header, base_offset, self._clock.now_ms())
         self._recorded.append((header.producer_id, previous))
+
+
+def _nobody(is_leader: bool) -> None:
+    """Nobody is to be told."""
+    del is_leader

@@ -1,35 +1,31 @@
-"""The partitions this broker holds: opened from the data folder, found by name, closed, deleted.
+"""The partitions this broker has a copy of: opened from the data folder, found by name, closed,
+deleted.
 
-The invariant: a partition whose log cannot be opened is offline with its reason, and the others
-are served all the same.
+Which those should be is the assignment's affair. The invariant: a partition whose log cannot be
+opened is offline with its reason, and the others are served all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.broker import producer_snapshot
 from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
 from penstock.broker.partition import Partition
+from penstock.broker.topic_folders import TopicFolders
 from penstock.coordination.producer_state import ProducerState
-from penstock.model.errors import (
-    InvalidTopic,
-    StorageError,
-    StorageFailed,
-    UnknownTopic,
-)
-from penstock.model.ids import PartitionId, TopicId, TopicPartition, check_topic_name
-from penstock.model.removal import DeletedPartition, DeletedTopic
+from penstock.model.errors import StorageError, StorageFailed, UnknownTopic
+from penstock.model.ids import PartitionId, TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
 from penstock.registry.image import TopicImage
+from penstock.replication.participant import Participant
 from penstock.replication.replica import Replica
+from penstock.replication.replicas import Replicas
 from penstock.replication.transport import Surroundings
-from penstock.storage.files import Directory, typed
+from penstock.storage.files import Directory
 from penstock.storage.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
@@ -38,32 +34,34 @@ logger = logging.getLogger(__name__)
 class Partitions:
     """The table of local partitions. One per broker."""
 
-    def __init__(self, data: Directory, around: Surroundings) -> None:
+    def __init__(
+        self, data: Directory, around: Surroundings, replicas: Replicas | None = None
+    ) -> None:
+        """replicas: where copies take part that have others elsewhere; None on a lone broker."""
         self._data = data
-        try:
-            self._topics = data.subdirectory("topics")
-            self._trash = data.subdirectory("trash")
-            data.flush()
-        except OSError as error:
-            raise typed(error, f"making the folders in {data.path}") from error
+        self._replicas = replicas
+        self.folders = TopicFolders(data)
         self._around = around
         self._flusher = around.flusher
         self._clock = around.clock
         self._open: dict[tuple[str, int], Partition] = {}
         self._offline: dict[tuple[str, int], StorageError] = {}
+        # The topics of which there are partitions here, open or not.
+        self._topic_ids: dict[str, TopicId] = {}
         self._clean_ends: CleanEnds = {}
         self._was_clean = False
         self.is_closing = False
         # Of staged writes that are not done: no partition forgets these. To be filled before the
         # partitions that have them are opened.
         self.kept_producers: set[int] = set()
+        self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
 
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""
         clean_ends = take_clean_ends(self._data)
         self._was_clean = clean_ends is not None
         self._clean_ends = clean_ends or {}
-        self.empty_trash()
+        self.folders.empty_trash()
 
     def find(self, topic: str, partition: int) -> Partition:
         """The partition, or why it cannot be used."""
@@ -72,145 +70,99 @@ class Partitions:
             raise self._why_not(topic, partition)
         return found
 
+    def folder(self, name: TopicPartition) -> Directory:
+        """Where the partition's files are."""
+        return self.folders.folder(name)
+
+    def replica(self, topic: str, partition: int) -> Replica | None:
+        """This broker's copy, if it has one that is open."""
+        found = self._open.get((topic, partition))
+        return found.replica if found is not None and found.is_open else None
+
+    def watch_leadership(self, callback: Callable[[Partition, bool], None]) -> None:
+        """Have each change of who leads a partition here told, in a turn of its own: by then
+        another may have followed it."""
+        self._leadership_watchers.append(callback)
+
     def all(self) -> list[Partition]:
         return list(self._open.values())
 
-    def open_found(self, topic: TopicImage, config: TopicConfig) -> None:
-        """At start: open the topic's partitions as they are found."""
+    @property
+    def topic_ids(self) -> dict[str, TopicId]:
+        """The topics of which there are partitions here, open or offline."""
+        return dict(self._topic_ids)
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether it is here, open or offline."""
+        return (topic, partition) in self._open or (topic, partition) in self._offline
+
+    def offline(self, topic: str) -> StorageError | None:
+        """Why a partition of the topic here is offline, if one is."""
+        errors = (error for name, error in self._offline.items() if name[0] == topic)
+        return next(errors, None)
+
+    def open_found(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
+        """At start: open partitions of a topic as they are found."""
         try:
             # After a crash nobody knows whether the names that are there are on the disk.
-            self._make_folders(topic.name, len(topic.partitions), flush=not self._was_clean)
+            self.folders.make(topic.name, topic.id, numbers, flush=not self._was_clean)
         except StorageError as error:
-            logger.error("Topic %s is offline: %s", topic.name, error)
-            for number in range(len(topic.partitions)):
-                self._offline[topic.name, number] = error
+            self._note_offline(topic, numbers, error)
             return
-        for number in range(len(topic.partitions)):
-            name = TopicPartition(topic.name, number)
-            try:
-                self._open[name] = self._open_partition(name, topic.id, config)
-            except StorageError as error:
-                logger.error("%s is offline: %s", name, error)
-                self._offline[name] = error
+        self._open_all(topic, numbers, config)
 
     async def open_new(
-        self, topic: TopicImage, numbers: range, config: TopicConfig
-    ) -> list[TopicPartition]:
-        """Make and open partitions that the topic did not have; all of them, or none. Nobody finds
-        them before `serve`."""
-        await asyncio.to_thread(self._make_folders, topic.name, numbers.stop, flush=True)
-        names = [TopicPartition(topic.name, number) for number in numbers]
+        self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig
+    ) -> None:
+        """Make and open partitions of the topic that this broker did not have."""
         try:
-            for name in names:
-                partition = self._open_partition(name, topic.id, config)
-                partition.is_open = False
-                self._open[name] = partition
-        except StorageError:
-            self.discard(names)
-            raise
-        return names
+            await asyncio.to_thread(
+                self.folders.make, topic.name, topic.id, numbers, flush=bool(numbers)
+            )
+        except StorageError as error:
+            self._note_offline(topic, numbers, error)
+            return
+        self._open_all(topic, numbers, config)
 
-    def serve(self, names: Iterable[TopicPartition]) -> None:
-        """Let new partitions be found."""
-        for name in names:
-            self._open[name].is_open = True
+    def _open_all(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
+        for number in numbers:
+            try:
+                partition = self._open_partition(topic, number, config)
+            except StorageError as error:
+                self._note_offline(topic, (number,), error)
+            else:
+                self._topic_ids[topic.name] = topic.id
+                self._open[partition.name] = partition
 
-    def discard(self, names: Iterable[TopicPartition]) -> None:
-        """Let partitions go as they are."""
-        for name in names:
-            partition = self._open.pop(name, None)
-            if partition is not None:
-                partition.is_open = False
-                partition.replica.discard()
-
-    def _make_folders(self, topic: str, count: int, *, flush: bool) -> None:
-        """The folders of a topic's partitions, where they are missing. It flushes, so it is for a
-        thread unless they are there already."""
-        try:
-            flush = flush or not self._topics.exists(topic)
-            folder = self._topics.subdirectory(topic)
-            for name in map(str, range(count)):
-                if not folder.exists(name):
-                    folder.subdirectory(name)
-                    flush = True
-            if flush:
-                folder.flush()
-                self._topics.flush()
-        except OSError as error:
-            raise typed(error, f"making the folders of topic {topic}") from error
+    def _note_offline(self, topic: TopicImage, numbers: Iterable[int], error: StorageError) -> None:
+        for number in numbers:
+            name = TopicPartition(topic.name, number)
+            logger.error("%s is offline: %s", name, error)
+            self._topic_ids[topic.name] = topic.id
+            self._offline[name] = error
 
     def configure(self, topic: str, config: TopicConfig) -> None:
         """Let the topic's partitions here follow its new settings."""
-        for partition in self._of_topic(topic):
+        for partition in self.of_topic(topic):
             partition.config = config
             partition.replica.log.config = _log_config(config)
             partition.replica.set_durability(config.durability)
 
-    def as_deleted(self, topic: TopicImage) -> DeletedTopic:
-        """What is remembered of the topic if it is deleted now."""
-        return DeletedTopic(
-            name=topic.name,
-            topic_id=topic.id,
-            at_ms=self._clock.now_ms(),
-            partitions=tuple(
-                DeletedPartition(
-                    partition.name.partition,
-                    partition.replica.log.start_offset,
-                    partition.replica.high_watermark,
-                )
-                for partition in self._of_topic(topic.name)
-            ),
-        )
-
-    async def delete(self, topic: str) -> None:
-        """Close the topic's partitions and move its folder to the trash. May be repeated."""
-        partitions = self._of_topic(topic)
+    async def close_topic(self, topic: str) -> None:
+        """Let the topic's partitions go as they are. May be repeated."""
+        partitions = self.of_topic(topic)
         for partition in partitions:
             partition.is_open = False
             partition.wake_all()
         for partition in partitions:
             await _idle(partition)
-        self.discard([partition.name for partition in partitions])
+        for partition in partitions:
+            self._open.pop(partition.name, None)
+            self._leave(partition)
+            partition.replica.discard()
         for name in [name for name in self._offline if name[0] == topic]:
             del self._offline[name]
-        await asyncio.to_thread(self._move_to_trash, topic)
-
-    def _move_to_trash(self, topic: str) -> None:
-        try:
-            if self._topics.exists(topic):
-                self._topics.move(topic, self._trash, f"{topic}.{uuid.uuid4().hex}")
-                self._trash.flush()
-                self._topics.flush()
-        except OSError as error:
-            raise typed(error, f"removing the folder of topic {topic}") from error
-
-    def empty_trash(self) -> None:
-        """Give back the room of deleted topics. Large files take a while: for a thread."""
-        try:
-            for name in self._trash.names():
-                with contextlib.suppress(FileNotFoundError):  # another deletion was faster
-                    self._trash.remove_tree(name)
-        except OSError as error:
-            logger.warning("The trash is not empty yet: %s", error)
-
-    def folders(self) -> dict[str, int]:
-        """The topics found as folders, and how many partitions each has there."""
-        found: dict[str, int] = {}
-        for topic in self._topics.names():
-            try:
-                check_topic_name(topic)
-            except InvalidTopic:
-                logger.warning("The folder %r among the topics is left alone: no topic", topic)
-                continue
-            try:
-                names = self._topics.subdirectory(topic, create=False).names()
-            except OSError as error:
-                logger.warning("%r among the topics is left alone: %s", topic, error)
-                continue
-            numbers = [int(name) for name in names if name.isdecimal()]
-            if numbers:
-                found[topic] = max(numbers) + 1
-        return found
+        self._topic_ids.pop(topic, None)
 
     def begin_closing(self) -> None:
         """Long polls are answered with what there is, and no new ones wait."""
@@ -225,6 +177,7 @@ class Partitions:
             partition.is_open = False
             await _idle(partition)
             try:
+                self._leave(partition)
                 clean_end = partition.replica.close()
             except StorageError as error:
                 logger.error("%s did not close cleanly: %s", partition.name, error)
@@ -241,9 +194,8 @@ class Partitions:
         """Write who produces to the partition, so that recovery reads only what came after."""
         producer_snapshot.save(partition, self.folder(partition.name), self._flusher)
 
-    def _open_partition(
-        self, name: TopicPartition, topic_id: TopicId, config: TopicConfig
-    ) -> Partition:
+    def _open_partition(self, topic: TopicImage, number: int, config: TopicConfig) -> Partition:
+        name, topic_id = TopicPartition(topic.name, number), topic.id
         folder = self.folder(name)
         clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
         log = Log.open(folder, _log_config(config), clean_end=clean_end)
@@ -254,10 +206,12 @@ class Partitions:
             PartitionId(topic_id, name.partition),
             log,
             folder,
-            initial=Membership(frozenset({self._around.me})),
+            initial=Membership(frozenset(topic.partitions[number].voters)),
             durability=config.durability,
             around=self._around,
+            min_insync_replicas=config.min_insync_replicas,
             may_lack=config.durability == "os" and not is_clean,
+            campaigns_at_once=self._around.me in topic.partitions[number].voters[:1],
         )
 
         def recover_producers() -> ProducerState:
@@ -271,15 +225,25 @@ class Partitions:
             )
 
         partition = Partition(name, topic_id, config, replica, recover_producers, self._clock)
-        replica.start()
+        partition.when_led = lambda is_leader: self._tell_led(partition, is_leader)
+        replica.snapshot = lambda: producer_snapshot.take(partition)
+        if self._replicas is None:
+            replica.start()
+        else:
+            self._replicas.add(Participant(replica))
         return partition
 
-    def folder(self, name: TopicPartition) -> Directory:
-        """Where the partition's files are."""
-        topic = self._topics.subdirectory(name.topic, create=False)
-        return topic.subdirectory(str(name.partition), create=False)
+    def _leave(self, partition: Partition) -> None:
+        if self._replicas is not None:
+            self._replicas.remove(partition.replica.partition)
 
-    def _of_topic(self, topic: str) -> list[Partition]:
+    def _tell_led(self, partition: Partition, is_leader: bool) -> None:
+        loop = asyncio.get_running_loop()
+        for callback in self._leadership_watchers:
+            loop.call_soon(callback, partition, is_leader)
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        """Those that are open."""
         return [partition for partition in self._open.values() if partition.name.topic == topic]
 
     def _why_not(self, topic: str, partition: int) -> StorageError | UnknownTopic:

@@ -1,18 +1,20 @@
-"""Topics as users ask for them: names, limits and settings checked, then the registry and the
-partitions changed, in an order that a crash between the two leaves repairable.
+"""Topics as users ask for them: names, limits and settings checked, then the registry changed, and
+the partitions here after it, in an order that a crash between the two leaves repairable.
 
 Creation: the registry first, then the folders, which are made when opened. Deletion: marked in the
 registry, the folder moved away, forgotten by the registry; the next start finishes what a crash
-left half done.
+left half done. The other brokers of a cluster follow the registry by themselves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.model.errors import (
     InvalidPartitions,
@@ -23,10 +25,11 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import check_public, check_topic_name, is_internal
-from penstock.model.limits import TOPICS_MAX
+from penstock.model.limits import REPLICATION_FACTOR, TOPICS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
+from penstock.registry.facts import Replicas
 from penstock.registry.image import TopicImage
 
 logger = logging.getLogger(__name__)
@@ -38,14 +41,23 @@ Decide = Callable[[Mapping[str, str]], tuple[Mapping[str, str], Iterable[str]]]
 class Topics:
     """One per broker. Changes are made one after another."""
 
-    def __init__(self, config: BrokerConfig, registry: Registry, partitions: Partitions) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        registry: Registry,
+        partitions: Partitions,
+        assignment: Assignment,
+        leaders: Leaders,
+    ) -> None:
         self._config = config
         self._registry = registry
         self._partitions = partitions
+        self._assignment = assignment
+        self._leaders = leaders
         self._changing = asyncio.Lock()
 
     def effective_config(self, topic: TopicImage) -> TopicConfig:
-        return with_settings(self._config.topic_defaults, topic.settings)
+        return self._assignment.effective_config(topic)
 
     async def open_all(self, between: Callable[[], None] = lambda: None) -> None:
         """At start: finish deletions, open every partition, take in folders the registry does not
@@ -53,38 +65,49 @@ class Topics:
 
         between: called when the broker's own topics are open, and no others.
         """
+        await self._assignment.sort_folders()
         for topic in list(self._registry.image.topics.values()):
-            if topic.deleting:
-                await self._remove(topic.name)
-        known = self._registry.image.topics
-        for name, count in self._partitions.folders().items():
-            if name not in known:
-                logger.warning("The folder of topic %s is not in the registry: taken in", name)
-                await self._registry.create_topic(name, count, {})
-        for topic in self._registry.image.topics.values():
-            if is_internal(topic.name):
-                self._partitions.open_found(topic, self.effective_config(topic))
+            if topic.deleting and self._registry.is_controller:
+                await self._registry.finish_deletion(topic.name)
+        self._assignment.open_found(internal=True)
         between()
-        for topic in self._registry.image.topics.values():
-            if not is_internal(topic.name):
-                self._partitions.open_found(topic, self.effective_config(topic))
+        self._assignment.open_found(internal=False)
 
     async def create(
-        self, name: str, partitions: int, settings: Mapping[str, str], *, internal: bool = False
+        self,
+        name: str,
+        partitions: int,
+        settings: Mapping[str, str],
+        *,
+        replication_factor: int = 0,
+        placement: Sequence[Replicas] | None = None,
+        internal: bool = False,
     ) -> TopicImage:
-        """Make a topic; no partitions named means the default number."""
+        """Make a topic; no partitions or replicas named means the default number."""
         count, kept = self._checked(name, partitions, settings, internal=internal)
         async with self._changing:
             self._check_room()
-            topic = await self._registry.create_topic(name, count, kept)
-            try:
-                config = self.effective_config(topic)
-                made = await self._partitions.open_new(topic, range(count), config)
-            except StorageError:
+            topic = await self._registry.create_topic(
+                name,
+                count,
+                kept,
+                replication_factor=replication_factor or self.replicas_default,
+                placement=placement,
+            )
+            await self._assignment.follow()
+            if (error := self._partitions.offline(name)) is not None:
                 await self._remove(name)
-                raise
-            self._partitions.serve(made)
-            return topic
+                raise error
+        await self._leaders.wait_for(topic)
+        return topic
+
+    @property
+    def replicas_default(self) -> int:
+        """How many copies a topic has that is made without saying how many."""
+        return min(
+            self._config.replication_factor_default or REPLICATION_FACTOR,
+            len(self._registry.image.brokers),
+        )
 
     def check_new(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Raise what `create` would, without making anything."""
@@ -122,8 +145,8 @@ class Topics:
         async with self._changing:
             if name not in self._registry.image.topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
-            await self._remove(name, self._partitions.as_deleted(self._registry.image.topics[name]))
-        await asyncio.to_thread(self._partitions.empty_trash)
+            topic = self._registry.image.topics[name]
+            await self._remove(name, self._leaders.as_deleted(topic))
 
     async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
         """Change some settings, and take others back to the broker's defaults."""
@@ -133,14 +156,15 @@ class Topics:
         """The same, decided by the settings as they are when it is this change's turn."""
         check_public(name)
         async with self._changing:
-            settings = dict(self._registry.image.topic(name).settings)
+            topic = self._registry.image.topic(name)
+            settings = dict(topic.settings)
             changes, reset = decide(settings)
             for key in reset:
                 settings.pop(canonical_name(key), None)
             settings.update({canonical_name(key): value for key, value in changes.items()})
-            config = with_settings(self._config.topic_defaults, settings)
-            await self._registry.change_settings(name, settings)
-            self._partitions.configure(name, config)
+            with_settings(self._config.topic_defaults, settings)
+            await self._registry.change_settings(name, settings, version=topic.version)
+            await self._assignment.follow()
 
     async def keep_internal(self, name: str, settings: Mapping[str, str]) -> None:
         """Make a topic of the broker's own, or give one of an earlier version these settings."""
@@ -150,25 +174,20 @@ class Topics:
         async with self._changing:
             topic = self._registry.image.topic(name)
             if dict(topic.settings) != settings:
-                await self._registry.change_settings(name, settings)
-                self._partitions.configure(name, self.effective_config(self.find(name)))
+                await self._registry.change_settings(name, settings, version=topic.version)
+                await self._assignment.follow()
 
-    async def add_partitions(self, name: str, total: int) -> None:
+    async def add_partitions(
+        self, name: str, total: int, *, placement: Sequence[Replicas] | None = None
+    ) -> None:
         check_public(name)
         self._check_count(name, total)
         async with self._changing:
-            topic = self._registry.image.topic(name)
-            have = len(topic.partitions)
+            have = len(self._registry.image.topic(name).partitions)
             self._check_more(name, have, total)
-            # Before the registry knows of them: if they cannot be made, nothing has changed.
-            config = self.effective_config(topic)
-            made = await self._partitions.open_new(topic, range(have, total), config)
-            try:
-                await self._registry.add_partitions(name, total)
-            except BaseException:
-                self._partitions.discard(made)
-                raise
-            self._partitions.serve(made)
+            topic = await self._registry.add_partitions(name, total, placement=placement)
+            await self._assignment.follow()
+        await self._leaders.wait_for(topic)
 
     def check_more(self, name: str, total: int) -> None:
         """Raise what `add_partitions` would, without adding any."""
@@ -202,9 +221,9 @@ class Topics:
             except StorageError:
                 if self._registry.image.topics[name].deleting:
                     # A restart will delete it, so nothing more may be acknowledged in it.
-                    await self._partitions.delete(name)
+                    await self._assignment.follow()
                 raise
-        await self._partitions.delete(name)
+        await self._assignment.follow()
         await self._registry.finish_deletion(name)
 
     def _check_room(self) -> None:

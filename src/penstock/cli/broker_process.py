@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from penstock.cli.settings import without_settings
 from penstock.model.errors import UnavailableError
 
 _READY: Final = re.compile(rb"listening on (\S+)")
@@ -60,7 +61,8 @@ class BrokerProcess:
             *("--data", str(self._data), "--listen", self.address, "--log-level", "error"),
             stdout=PIPE,
             stderr=PIPE,
-            env=_environment(),
+            # This one is to have the defaults.
+            env=without_settings(os.environ),
             # A group of its own: Ctrl-C goes to us alone, and we end the broker in order.
             start_new_session=True,
         )
@@ -98,12 +100,3 @@ class BrokerProcess:
         await self.kill()
         text = (await self._process.stderr.read()).decode(errors="replace").strip()
         return text.splitlines()[-1].removeprefix("error: ") if text else "it said nothing."
-
-
-def _environment() -> dict[str, str]:
-    """Ours without settings of a broker: this one is to have the defaults."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PENSTOCK_") or name == "PENSTOCK_PURE"
-    }

@@ -23,6 +23,8 @@ ENVIRONMENT_PREFIX: Final = "PENSTOCK_"
 # Variables with our prefix that say something else than a broker's setting.
 OTHER_VARIABLES: Final = frozenset({"BOOTSTRAP", "CONFIG", "LOG_LEVEL", "PURE"})
 
+# Says how the code runs, and not what a broker does.
+_PURE: Final = f"{ENVIRONMENT_PREFIX}PURE"
 _TOPIC_TABLE: Final = "topic_defaults"
 # Every setting by its full name, with its type as the dataclass declares it.
 _TYPES: Final[dict[str, str]] = {
@@ -68,6 +70,32 @@ def load(
     config = replace(BrokerConfig(topic_defaults=defaults), **broker)  # type: ignore[arg-type]
     config.validate()
     return config
+
+
+def as_environment(config: BrokerConfig) -> dict[str, str]:
+    """The variables that say what the configuration says, without those that say a default."""
+    defaults = BrokerConfig()
+    variables = {
+        field.name: _text(getattr(config, field.name))
+        for field in fields(BrokerConfig)
+        if field.name != _TOPIC_TABLE
+        and getattr(config, field.name) != getattr(defaults, field.name)
+    }
+    usual = defaults.topic_defaults.as_text()
+    for name, text in config.topic_defaults.as_text().items():
+        if text != usual[name]:
+            variables[f"{_TOPIC_TABLE}.{name}"] = text
+    return {_variable(name): text for name, text in variables.items()}
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a broker that is told all it has to know: by somebody else's variables
+    it would be another."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(ENVIRONMENT_PREFIX) or name == _PURE
+    }
 
 
 def topic_settings(assignments: Sequence[str]) -> dict[str, str]:
@@ -139,6 +167,17 @@ def _plain(value: object, origin: str) -> str:
         case list() if all(isinstance(item, str) for item in value):
             return ",".join(value)
     raise InvalidConfig(f"{origin} is {value!r}: it must be a text, a number, true or false.")
+
+
+def _text(value: object) -> str:
+    """A setting's value as a variable has it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)
 
 
 def _last_of(settings: Sequence[_Given]) -> dict[str, _Given]:

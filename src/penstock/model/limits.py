@@ -24,6 +24,8 @@ OFFSET_METADATA_BYTES_MAX: Final = 4 * KIB
 PARTITIONS_PER_TOPIC_MAX_DEFAULT: Final = 10
 # Every broker keeps all topics in memory, and the registry writes all of them at each change.
 TOPICS_MAX: Final = 10_000
+# Copies of a partition, where nobody says how many and there are enough brokers.
+REPLICATION_FACTOR: Final = 3
 # Names, or offsets, in one call: so that no call holds up the others for long.
 NAMES_PER_CALL_MAX: Final = 10_000
 # Offsets of all groups together: they are in memory, about 500 bytes each.
@@ -158,6 +160,8 @@ PARCEL_LETTERS_MAX: Final = 20_000
 # What waits to be sent to one peer before messages are dropped, which Raft repeats; at twice as
 # much the peer does not keep up even with heartbeats, and is disconnected.
 PEER_QUEUE_BYTES_MAX: Final = 32 * MIB
+# What a copy that begins anew is told of what came before: producers, some 100 bytes each.
+RESET_PAYLOAD_BYTES_MAX: Final = 8 * MIB
 # Messages to one replica that wait while it saves its state, with their batches; further ones are
 # dropped, and sent again. No more than its leader has on the way to it, and what the others say.
 MESSAGES_WAITING_MAX: Final = 32
@@ -171,6 +175,10 @@ BROKER_ID_MAX: Final = 2**31 - 1
 # Host names have 253 characters; an address has a port as well.
 HOST_LENGTH_MAX: Final = 253
 ADDRESS_LENGTH_MAX: Final = 512
+# Every change waits for most of them: more make the registry slower, and hardly safer.
+META_SERVERS_MAX: Final = 9
+# Copies of one partition: each costs the leader all that it receives, once more.
+REPLICATION_FACTOR_MAX: Final = 100
 # Somebody else's change of the same topic gets in between: more often than this it is no chance.
 REGISTRY_CONFLICTS_MAX: Final = 20
 # What ZooKeeper holds in one znode, and takes in one transaction (jute.maxbuffer), less room for

@@ -105,6 +105,15 @@ META_SNAPSHOT: Final = CallType(
     pb.CALL_META_SNAPSHOT, "MetaSnapshot", pb.MetaSnapshotRequest, pb.MetaSnapshotResponse
 )
 
+META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
+    META_CHANGE,
+    META_FETCH,
+    META_HEARTBEAT,
+    META_LEADER,
+    META_SNAPSHOT,
+)
+"""What meta servers answer."""
+
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
     PING,

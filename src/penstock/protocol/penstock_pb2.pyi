@@ -126,16 +126,18 @@ class MetadataResponse(_message.Message):
         address: str
         def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
     class Partition(_message.Message):
-        __slots__ = ("partition", "leader", "term", "replicas")
+        __slots__ = ("partition", "leader", "term", "replicas", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LEADER_FIELD_NUMBER: _ClassVar[int]
         TERM_FIELD_NUMBER: _ClassVar[int]
         REPLICAS_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
         partition: int
         leader: int
         term: int
         replicas: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ...) -> None: ...
     class Topic(_message.Message):
         __slots__ = ("name", "id", "partitions", "error")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -236,7 +238,7 @@ class InitProducerResponse(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("name", "partitions", "config")
+    __slots__ = ("name", "partitions", "config", "replicas")
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -247,10 +249,12 @@ class CreateTopicRequest(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: int
     config: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., config: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., config: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
     __slots__ = ("id", "partitions")
@@ -279,7 +283,7 @@ class DescribeTopicRequest(_message.Message):
 class DescribeTopicResponse(_message.Message):
     __slots__ = ("name", "id", "config", "changed", "partitions")
     class Partition(_message.Message):
-        __slots__ = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset", "bytes", "segments", "error")
+        __slots__ = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset", "bytes", "segments", "error", "replicas", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LEADER_FIELD_NUMBER: _ClassVar[int]
         LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -288,6 +292,8 @@ class DescribeTopicResponse(_message.Message):
         BYTES_FIELD_NUMBER: _ClassVar[int]
         SEGMENTS_FIELD_NUMBER: _ClassVar[int]
         ERROR_FIELD_NUMBER: _ClassVar[int]
+        REPLICAS_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
         partition: int
         leader: int
         log_start_offset: int
@@ -296,7 +302,9 @@ class DescribeTopicResponse(_message.Message):
         bytes: int
         segments: int
         error: Error
-        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., bytes: _Optional[int] = ..., segments: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+        replicas: _containers.RepeatedScalarFieldContainer[int]
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., bytes: _Optional[int] = ..., segments: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ...) -> None: ...
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -593,16 +601,18 @@ class RaftRequest(_message.Message):
         asked_offset: int
         def __init__(self, is_matching: _Optional[bool] = ..., end_offset: _Optional[int] = ..., last_term: _Optional[int] = ..., asked_offset: _Optional[int] = ...) -> None: ...
     class Reset(_message.Message):
-        __slots__ = ("start_offset", "start_term", "voters", "learners")
+        __slots__ = ("start_offset", "start_term", "voters", "learners", "payload_bytes")
         START_OFFSET_FIELD_NUMBER: _ClassVar[int]
         START_TERM_FIELD_NUMBER: _ClassVar[int]
         VOTERS_FIELD_NUMBER: _ClassVar[int]
         LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
         start_offset: int
         start_term: int
         voters: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
         learners: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
-        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ...) -> None: ...
+        payload_bytes: int
+        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
     class Campaign(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...

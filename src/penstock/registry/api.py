@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from penstock.model.ids import BrokerId
+from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.registry.facts import Facts, Move, Replicas
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage
@@ -40,9 +40,10 @@ class Registry(Protocol):
         *,
         replication_factor: int = 1,
         placement: Sequence[Replicas] | None = None,
+        topic_id: TopicId | None = None,
     ) -> TopicImage:
         """Make a topic and place its partitions, if need be as told: then nothing else counts
-        them. TopicExists if there is one."""
+        them. topic_id: of one that was lost. TopicExists if there is one."""
         ...
 
     async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:

@@ -49,10 +49,11 @@ class ChangingRegistry(ABC):
         *,
         replication_factor: int = 1,
         placement: Sequence[Replicas] | None = None,
+        topic_id: TopicId | None = None,
     ) -> TopicImage:
         if placement is None:
             placement = place(self._image, name, range(partitions), replication_factor)
-        topic_id = TopicId(uuid.uuid4().hex)
+        topic_id = topic_id or TopicId(uuid.uuid4().hex)
         await self.change(
             changes.CreateTopic(
                 name=name, id=topic_id, settings=settings, placement=tuple(placement)

@@ -26,7 +26,7 @@ from penstock.registry.facts import (
     apply,
 )
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
-from penstock.storage.files import Directory
+from penstock.storage.files import Directory, typed
 from penstock.storage.journal import read_journal, write_journal
 
 logger = logging.getLogger(__name__)
@@ -134,6 +134,16 @@ class EmbeddedRegistry(ChangingRegistry):
             raise CorruptLog(
                 f"{_JOURNAL} cannot be understood ({error!r}): it was written by another version."
             ) from error
+
+
+def retire(data: Directory) -> None:
+    """A cluster has adopted the facts: they are kept aside, and never read again."""
+    try:
+        if data.exists(_JOURNAL):
+            data.rename(_JOURNAL, f"{_JOURNAL}.adopted")
+            data.flush()
+    except OSError as error:
+        raise typed(error, f"setting {_JOURNAL} aside") from error
 
 
 def _encoded(facts: Facts) -> bytes:

@@ -80,6 +80,10 @@ class Participant:
         if is_news:
             raft.hear(node, heard_ms)
 
+    def suspect(self, node: Node, now_ms: int) -> None:
+        """The node seems to be gone, not only silent."""
+        self._consensus.raft.suspect(node, now_ms)
+
     def follow(self, sender: Node, told: Claim) -> None:
         """The sender says that it leads."""
         if self.replica.meet():

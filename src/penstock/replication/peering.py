@@ -18,6 +18,7 @@ from penstock.replication.driver import Driver
 from penstock.replication.parcel import Parcel
 from penstock.replication.peer_links import PeerLinks
 from penstock.replication.replicas import TICK_MS, Replicas
+from penstock.replication.transport import TIMING
 
 # Later than this, the loop was held up or the process was stopped.
 _LATE_MS: Final = 100
@@ -51,6 +52,7 @@ class Peering:
             tick_ms=tick_ms,
         )
         self.replicas.on_earlier = self._arm
+        self.replicas.is_crowded = self.links.is_crowded
         self._nodes: frozenset[Node] = frozenset()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -99,6 +101,7 @@ class Peering:
 
     def _on_down(self, node: Node) -> None:
         self.replicas.remove_peer(node)
+        self.replicas.suspect_peer(node, self._now_ms(), TIMING.election_ms)
 
     # --- time ------------------------------------------------------------------------------------
 

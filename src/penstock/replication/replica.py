@@ -97,6 +97,8 @@ class Replica:
         self.min_insync_replicas = min_insync_replicas
         self.failure: StorageError | None = None
         self.listener: Listener | None = None
+        # What a copy that begins anew must know of what came before; None if it cannot be told now.
+        self.snapshot: Callable[[], bytes | None] = bytes
         self.is_leader = False
         # Of the voters, those who have everything or had it lately; nobody where another leads.
         self.in_sync: frozenset[Node] = NOBODY
@@ -130,7 +132,8 @@ class Replica:
         self._clock = around.clock
         self._dirty = False
         self._accepts = False
-        self._term = -1
+        # As of the last turn.
+        self.term = -1
         self._patience = Patience()
         self._waiting = Waiting()
         self._by_acks = self._waiting.by_acks
@@ -153,7 +156,7 @@ class Replica:
         `batch` are stamped in place and needed until the turn ends."""
         if not self._accepts:
             raise _refusal(self.name, self.failure)
-        base_offset = self.log.stage(header, batch, self._term)
+        base_offset = self.log.stage(header, batch, self.term)
         if done is not None:
             self._by_acks[acks].append((self.log.next_offset, done))
         if not self._dirty:
@@ -302,10 +305,10 @@ class Replica:
         is_leader = (
             leading is not None and state.terms.term_before(state.commit_offset) == state.term
         )
-        if self.is_leader and not (is_leader and self._term == state.term):
+        if self.is_leader and not (is_leader and self.term == state.term):
             # First, or the commit of another's batch could pass for that of one proposed here.
             self._lose_leadership()
-        self._term = state.term
+        self.term = state.term
         self._advance(min(state.commit_offset, self.log.written_offset))
         self._waiting.durable(self.durable_offset)
         self._waiting.committed(self._acknowledged_offset())

@@ -59,12 +59,12 @@ def java_home() -> str:
     return java.home if java.has_vector else _wrapped_home(java.home)
 
 
-def find_java() -> Java:
-    """The first Java there is. One that is too old is an error, not a reason to look further:
-    whoever set JAVA_HOME wants to know."""
+def find_java(user: str = "Spark") -> Java:
+    """The first Java there is, for whoever needs one. One that is too old is an error, not a reason
+    to look further: whoever set JAVA_HOME wants to know."""
     for origin, program in _candidates():
         return _check(origin, program)
-    raise InvalidConfig(f"Spark needs Java and there is none: {_INSTALL}")
+    raise InvalidConfig(f"{user} needs Java and there is none: {_INSTALL}")
 
 
 def _candidates() -> Iterator[tuple[str, str]]:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
 from penstock.coordination.group.classic_messages import JoinRequest
@@ -98,9 +100,12 @@ async def living(
     flusher = ThreadFlusher(asyncio.get_running_loop(), 1)
     flusher.start()
     driver = Driver()
-    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")
+    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster", directory=7)
     partitions = Partitions(disk.root, alone(driver, flusher, clock))
-    topics = Topics(config, registry, partitions)
+    me = BrokerId(config.broker_id)
+    assignment = Assignment(config, me, registry, partitions)
+    leaders = Leaders(me, registry, partitions, clock)
+    topics = Topics(config, registry, partitions, assignment, leaders)
     partitions.begin()
     await topics.open_all()
     with contextlib.suppress(TopicExists):

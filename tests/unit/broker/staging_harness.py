@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+from penstock.broker.assignment import Assignment
+from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.staging import Committed, Staging
 from penstock.broker.staging_log import StagingLog
@@ -133,9 +135,12 @@ async def living(disk: SimulatedDisk, clock: ManualClock | None = None) -> Async
     flusher = ThreadFlusher(asyncio.get_running_loop(), 2)
     flusher.start()
     driver = Driver()
-    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")
+    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster", directory=7)
     partitions = Partitions(disk.root, alone(driver, flusher, clock))
-    topics = Topics(CONFIG, registry, partitions)
+    me = BrokerId(CONFIG.broker_id)
+    assignment = Assignment(CONFIG, me, registry, partitions)
+    leaders = Leaders(me, registry, partitions, clock)
+    topics = Topics(CONFIG, registry, partitions, assignment, leaders)
     log = StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
     table = StagedWrites()
     staging = Staging(log, table, registry=registry)

@@ -367,19 +367,22 @@ async def test_topics_that_are_left_half_made_are_an_answer(
     disk = SimulatedDisk()
     async with living(disk) as life:
 
-        async def fail(*_: object) -> None:
+        def make(*_: object, **__: object) -> None:
             raise DiskFull
 
-        monkeypatch.setattr(life.partitions, "open_new", fail)
-        monkeypatch.setattr(life.topics._registry, "begin_deletion", fail)
+        async def begin_deletion(*_: object) -> None:
+            raise DiskFull
+
+        monkeypatch.setattr(life.partitions.folders, "make", make)
+        monkeypatch.setattr(life.topics._registry, "begin_deletion", begin_deletion)
         async with asyncio.timeout(5):
             with pytest.raises(DiskFull):
                 await life.start_stage("a", 0, [b"a"])
             monkeypatch.undo()
             for _ in range(2):
-                with pytest.raises(StorageFailed, match="restart the broker"):
+                with pytest.raises(StorageFailed, match="offline"):
                     await life.start_stage("a", 0, [b"a"])
-                with pytest.raises(StorageFailed, match="restart the broker"):
+                with pytest.raises(StorageFailed, match="offline"):
                     await life.commit()
     async with living(disk) as life:
         await life.commit(await life.stage("a", [b"a"]))

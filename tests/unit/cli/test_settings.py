@@ -142,11 +142,43 @@ def test_every_setting_of_the_broker_can_be_given_in_the_environment() -> None:
     assert settings.load(environment=environment) == defaults
 
 
+def test_a_configuration_as_variables_is_the_same_again() -> None:
+    assert settings.as_environment(BrokerConfig()) == {}
+    config = settings.load(
+        flags=[
+            ("listen", "a:1"),
+            ("listen", "unix:/run/b"),
+            ("auto_create_topics", "false"),
+            ("idle_ping_ms", "90s"),
+            ("registry", "meta://1@h1:9092,2@h2:9092"),
+            ("roles", "broker,meta"),
+            ("topic_defaults.min_cleanable_dirty_ratio", "0.25"),
+            ("topic_defaults.cleanup_policy", "compact,delete"),
+        ]
+    )
+    variables = settings.as_environment(config)
+    assert len(variables) == 7
+    assert settings.load(environment=variables) == config
+
+
+def test_what_is_left_of_an_environment_without_settings() -> None:
+    environment = {
+        "PATH": "/bin",
+        "PENSTOCK_PURE": "1",
+        "PENSTOCK_DATA": "x",
+        "PENSTOCK_CONFIG": "",
+    }
+    assert settings.without_settings(environment) == {"PATH": "/bin", "PENSTOCK_PURE": "1"}
+
+
 def test_every_setting_is_documented_with_its_default() -> None:
     document = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
     documented = dict(re.findall(r"^\| `([a-z_]+)` \| `([^`]+)` \|", document, re.MULTILINE))
     topic_names = set(topic_config.NAMES)
-    names = {field.name for field in fields(BrokerConfig)} - {"topic_defaults", "advertise"}
+    # Their default is nothing, which the document says in words.
+    unset = {"advertise", "registry", "host"}
+    assert unset <= set(re.findall(r"^\| `([a-z_]+)` \| (?!`)", document, re.MULTILINE))
+    names = {field.name for field in fields(BrokerConfig)} - {"topic_defaults"} - unset
     assert set(documented) == names | topic_names
     flags = [(f"topic_defaults.{n}" if n in topic_names else n, v) for n, v in documented.items()]
     assert settings.load(flags=flags) == BrokerConfig()

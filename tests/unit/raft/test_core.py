@@ -57,6 +57,22 @@ def test_a_follower_waits_longer_than_an_election_before_it_tries() -> None:
     assert [to for to, _ in node.sent(VoteRequest)] == [B, C]
 
 
+def test_a_follower_does_not_wait_for_a_leader_that_is_gone() -> None:
+    """It tries soon; and whom it asked is as free to say yes as it is."""
+    node = OneNode(term=1)
+    node.raft.follow_commit(B, 1, 0, node.now_ms)
+    node.raft.suspect(C, node.now_ms)
+    assert node.raft.deadline_ms >= node.now_ms + TIMING.election_ms, "it does not lead"
+    node.raft.suspect(B, node.now_ms)
+    assert node.raft.deadline_ms == node.now_ms + DELAY_MS // 4
+    request = VoteRequest(term=2, last_term=0, end_offset=0, is_trial=True)
+    node.raft.on_vote_request(C, request, node.now_ms)
+    assert [answer.is_granted for _, answer in node.sent(VoteAnswer)] == [True]
+    node.raft.follow_commit(B, 1, 0, node.now_ms)
+    node.raft.on_vote_request(C, request, node.now_ms)
+    assert [answer.is_granted for _, answer in node.sent(VoteAnswer)] == [False], "heard again"
+
+
 def test_a_trial_comes_first_and_then_a_term() -> None:
     """Dissertation, 9.6."""
     node = OneNode(term=3)

@@ -152,6 +152,30 @@ def test_a_leader_that_is_cut_off_gives_up_and_follows_when_it_is_back() -> None
     assert payloads == [2], "what only the old leader had was cut"
 
 
+def test_a_leader_whose_connections_ended_is_replaced_at_once() -> None:
+    """A process that died is not waited for like one that is silent."""
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    company.cut_off(leader)
+    for machine in company.machines:
+        if machine is not leader:
+            machine.replicas.suspect_peer(leader.node, company.cluster.now_ms, TIMING.election_ms)
+    company.run(TIMING.election_ms - 100)
+    assert any(company.leads(machine) for machine in company.machines if machine is not leader)
+
+
+def test_a_leader_that_is_still_heard_is_not_replaced_for_a_connection_that_ended() -> None:
+    company = Company()
+    leader = company.leader()
+    company.run(500)
+    terms = dict(company.checkers.leaders)
+    suspicious = next(machine for machine in company.machines if machine is not leader)
+    suspicious.replicas.suspect_peer(leader.node, company.cluster.now_ms, TIMING.election_ms)
+    company.run(3_000)
+    assert company.checkers.leaders == terms
+
+
 def test_an_old_claim_is_disputed_until_it_is_given_up() -> None:
     """A leader that hears nobody but whom it cannot tell from followers of its own."""
     company = Company()

@@ -29,7 +29,7 @@ def fetch(
 ) -> None:
     del payload
     request = parse(pb.FetchRequest, envelope)
-    partition = context.partitions.find(request.topic, request.partition)
+    partition = context.leaders.find(request.topic, request.partition)
     part = _read(context, partition, request)
     if (
         not request.max_wait_ms
@@ -50,7 +50,7 @@ def find_offset(
 ) -> None:
     del payload
     request = parse(pb.FindOffsetRequest, envelope)
-    replica = context.partitions.find(request.topic, request.partition).replica
+    replica = context.leaders.find(request.topic, request.partition).replica
     at = request.WhichOneof("at")
     timestamp_ms = -1
     if at == "earliest":
@@ -94,7 +94,7 @@ class _WaitingFetch:
         """There is more, or the partition is no longer there."""
         request = self._request
         try:
-            partition = self._context.partitions.find(request.topic, request.partition)
+            partition = self._context.leaders.find(request.topic, request.partition)
             part = _read(self._context, partition, request)
             if _is_enough(self._context, partition, request, part):
                 self._forget()

@@ -70,7 +70,7 @@ def _find_target(context: Context, session: Session, envelope: memoryview) -> tu
         raise InvalidTopic(f"{request.topic!r} holds the broker's own state: clients only read it.")
     if request.acks not in _ACKS:
         raise InvalidRequest(f"acks is {request.acks}: it can be 0, 1 or -1 (all).")
-    target = context.partitions.find(request.topic, request.partition), request.acks
+    target = context.leaders.find(request.topic, request.partition), request.acks
     if len(envelope) <= PRODUCE_TARGET_BYTES_MAX:
         if len(session.produce_targets) >= PRODUCE_TARGETS_MAX:
             session.produce_targets.clear()

@@ -6,19 +6,32 @@ what cannot be taken is answered, with an error, and hurts nothing else.
 
 from __future__ import annotations
 
-from penstock.broker.context import Context
+from collections.abc import Sequence
+from typing import Protocol
+
 from penstock.broker.session import Session
+from penstock.replication.parcel import Parcel
 from penstock.replication.wire import decode
 
 
-def raft(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
-    """The payload is not needed after the turn, which the end of the read ends."""
-    del message_id
-    context.peers.receive(decode(envelope, payload))
-    session.channel.leave_unanswered()
+class Receiver(Protocol):
+    """Who takes parcels: it leaves alone what is not for it."""
+
+    def receive(self, parcel: Parcel) -> None: ...
+
+
+class Raft:
+    """Hands parcels to whom they are for: the broker's replicas, or its meta server's."""
+
+    def __init__(self, receivers: Sequence[Receiver]) -> None:
+        self._receivers = receivers
+
+    def serve(
+        self, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+    ) -> None:
+        """The payload is not needed after the turn, which the end of the read ends."""
+        del message_id
+        parcel = decode(envelope, payload)
+        for receiver in self._receivers:
+            receiver.receive(parcel)
+        session.channel.leave_unanswered()

@@ -9,7 +9,7 @@ from penstock.protocol import penstock_pb2 as pb
 async def list_removals(
     context: Context, request: pb.ListRemovalsRequest
 ) -> pb.ListRemovalsResponse:
-    log = context.partitions.find(request.topic, request.partition).replica.log
+    log = context.leaders.find(request.topic, request.partition).replica.log
     response = pb.ListRemovalsResponse()
     for removal in log.removals.latest():
         response.removals.add(

@@ -26,7 +26,7 @@ async def metadata(context: Context, request: pb.MetadataRequest) -> pb.Metadata
     names = list(image.topics) if request.all_topics else list(request.topics)
     for name in names:
         try:
-            _add_routes(response.topics.add(name=name), context.topics.find(name))
+            _add_routes(context, response.topics.add(name=name), context.topics.find(name))
         except PenstockError as error:
             error = failures.get(name, error)
             _fill_error(response.topics[-1].error, error)
@@ -34,7 +34,12 @@ async def metadata(context: Context, request: pb.MetadataRequest) -> pb.Metadata
 
 
 async def create_topic(context: Context, request: pb.CreateTopicRequest) -> pb.CreateTopicResponse:
-    topic = await context.topics.create(request.name, request.partitions, dict(request.config))
+    topic = await context.topics.create(
+        request.name,
+        request.partitions,
+        dict(request.config),
+        replication_factor=request.replicas,
+    )
     return pb.CreateTopicResponse(id=topic.id, partitions=len(topic.partitions))
 
 
@@ -66,7 +71,13 @@ async def describe_topic(
         changed=sorted(topic.settings),
     )
     for number, placement in enumerate(topic.partitions):
-        described = response.partitions.add(partition=number, leader=placement.leader)
+        leader = context.leaders.of(topic, number)
+        described = response.partitions.add(
+            partition=number,
+            leader=leader.broker,
+            replicas=placement.replicas,
+            in_sync=leader.in_sync,
+        )
         try:
             replica = context.partitions.find(topic.name, number).replica
         except PenstockError as error:
@@ -82,14 +93,16 @@ async def describe_topic(
     return response
 
 
-def _add_routes(routes: pb.MetadataResponse.Topic, topic: TopicImage) -> None:
+def _add_routes(context: Context, routes: pb.MetadataResponse.Topic, topic: TopicImage) -> None:
     routes.id = topic.id
     for number, placement in enumerate(topic.partitions):
+        leader = context.leaders.of(topic, number)
         routes.partitions.add(
             partition=number,
-            leader=placement.leader,
-            term=placement.term,
+            leader=leader.broker,
+            term=leader.term,
             replicas=placement.replicas,
+            in_sync=leader.in_sync,
         )
 
 

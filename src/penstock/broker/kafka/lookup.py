@@ -19,14 +19,13 @@ Name = TypeVar("Name")
 def find_partition(
     context: Context, topic: str | bytes, partition: int, leader_epoch: int = NO_EPOCH
 ) -> Partition:
-    """The partition, or why it cannot be used. The leader's epoch, where the client says one, must
-    be the one we have (KIP-320)."""
-    image = context.registry.image
+    """The partition, which this broker leads, or why it cannot be used. The leader's epoch, where
+    the client says one, must be the one we have (KIP-320)."""
     if isinstance(topic, bytes):
-        topic = image.topic_by_id(topic).name
-    found = context.partitions.find(topic, partition)
+        topic = context.registry.image.topic_by_id(topic).name
+    found = context.leaders.find(topic, partition)
     if leader_epoch != NO_EPOCH:
-        term = image.topic(topic).partitions[partition].term
+        term = found.replica.term
         if leader_epoch < term:
             raise StaleTerm(f"{found.name} is in leader epoch {term}, not {leader_epoch}.")
         if leader_epoch > term:

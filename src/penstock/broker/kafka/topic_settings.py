@@ -206,7 +206,9 @@ def describe_broker(config: BrokerConfig) -> list[DescribedSetting]:
     for field in fields(BrokerConfig):
         if field.name == "topic_defaults":
             continue
-        value = getattr(config, field.name)
+        # A password is for nobody who may only ask.
+        shown = "registry_shown" if field.name == "registry" else field.name
+        value = getattr(config, shown)
         is_default = value == getattr(defaults, field.name)
         described.append(
             _fixed(

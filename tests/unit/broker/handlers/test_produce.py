@@ -104,7 +104,7 @@ async def test_a_retry_after_a_restart_makes_no_duplicate(stop: str) -> None:
 @pytest.mark.parametrize(
     ("topic", "payload", "acks", "error", "says"),
     [
-        ("nowhere", batch([b"a"]), 1, UnknownTopic, "topics describe nowhere"),
+        ("nowhere", batch([b"a"]), 1, UnknownTopic, "topics create nowhere"),
         ("__offsets", batch([b"a"]), 1, InvalidTopic, "broker's own"),
         ("orders", batch([b"a"]), 2, InvalidRequest, "0, 1 or -1"),
         ("orders", b"", 1, InvalidBatch, "cut off"),

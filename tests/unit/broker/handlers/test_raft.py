@@ -4,46 +4,67 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.model.errors import InvalidRequest, MalformedFrame
+from penstock.broker.handlers.raft import Raft
+from penstock.model.errors import InvalidRequest, MalformedFrame, UnknownCall
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.raft.membership import Node
+from penstock.replication.driver import Driver
 from penstock.replication.parcel import Heartbeat, Parcel
+from penstock.replication.peering import Peering
 from penstock.replication.wire import encode
-from tests.support import running
-from tests.unit.net.harness import until
+from tests.support import ManualClock, running
 
+ME = Node(1, 7)
 STRANGER = Node(9, 9)
 
 
-def parcel(receiver: Node, cluster_id: str = "") -> pb.RaftRequest:
+def parcel(receiver: Node, cluster_id: str = "") -> memoryview:
     heartbeat = Heartbeat(incarnation=1, version=1, is_whole=True, needs_whole=False, claims={})
     envelope, _ = encode(
         Parcel(sender=STRANGER, receiver=receiver, heartbeat=heartbeat, cluster_id=cluster_id)
     )
-    return pb.RaftRequest.FromString(envelope)
+    return memoryview(envelope)
 
 
-async def test_what_cannot_be_taken_is_a_typed_error_and_the_connection_goes_on() -> None:
+class Silence:
+    """A session that counts the calls that are left without an answer."""
+
+    def __init__(self) -> None:
+        self.channel = self
+        self.unanswered = 0
+
+    def leave_unanswered(self) -> None:
+        self.unanswered += 1
+
+
+async def test_what_cannot_be_taken_is_a_typed_error() -> None:
     """R-REP-1: every byte from outside is checked."""
+    peering = Peering(ME, lambda: "here", Driver(), ManualClock(), incarnation=1)
+    raft, session, nothing = Raft([peering]), Silence(), memoryview(b"")
+
+    def serve(envelope: memoryview, payload: memoryview = nothing) -> None:
+        raft.serve(session, 1, envelope, payload)  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidRequest, match="of cluster elsewhere"):
+        serve(parcel(ME, "elsewhere"))
+    with pytest.raises(InvalidRequest, match="9/9 is not known"):
+        serve(parcel(ME, "here"))
+    with pytest.raises(MalformedFrame):
+        serve(parcel(ME), memoryview(b"bytes that nobody announced"))
+    with pytest.raises(MalformedFrame):
+        serve(memoryview(b"garbage"))
+    assert session.unanswered == 0
+    serve(parcel(Node(1, 8)))
+    assert session.unanswered == 1, "it is for another, and nobody needs an answer"
+
+
+async def test_a_broker_on_its_own_has_nothing_to_do_with_others() -> None:
     async with running() as (_, client):
         channel = client.channel
         hello, _ = await channel.call(calls.HELLO, pb.HelloRequest())
-        me = Node(hello.broker_id, hello.directory)
-        assert me.directory > 0
-        with pytest.raises(InvalidRequest, match="of cluster elsewhere"):
-            await channel.call(calls.RAFT, parcel(me, "elsewhere"))
-        with pytest.raises(InvalidRequest, match="9/9 is not known"):
-            await channel.call(calls.RAFT, parcel(me, hello.cluster_id))
-        with pytest.raises(MalformedFrame):
-            await channel.call(calls.RAFT, parcel(me), [b"bytes that nobody announced"])
+        assert hello.broker_id == 1
+        assert hello.directory > 0
+        with pytest.raises(UnknownCall):
+            await channel.call(calls.RAFT, pb.RaftRequest.FromString(bytes(parcel(ME))))
         await client.create("orders")
-
-
-async def test_what_is_taken_is_not_answered() -> None:
-    async with running() as (_, client):
-        channel = client.channel
-        envelope = parcel(Node(1, 1)).SerializeToString()
-        channel.tell(calls.RAFT.number, envelope)
-        await channel.call(calls.HELLO, pb.HelloRequest())
-        await until(lambda: channel.pending_calls == 0)

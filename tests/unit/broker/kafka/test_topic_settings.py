@@ -255,6 +255,12 @@ def test_a_broker_is_described_by_kafkas_names_where_there_are_any() -> None:
     assert list(settings) == sorted(settings)
 
 
+def test_a_password_is_told_to_nobody() -> None:
+    config = BrokerConfig(registry="zookeeper://ann:secret@h1:2181/penstock")
+    values = {setting.name: setting.value for setting in describe_broker(config)}
+    assert values["penstock.registry"] == "zookeeper://h1:2181/penstock"
+
+
 def test_no_setting_of_a_broker_is_left_out_or_told_twice() -> None:
     told = [setting.name for setting in describe_broker(BrokerConfig())]
     assert len(told) == len(set(told))

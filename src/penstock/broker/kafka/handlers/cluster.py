@@ -9,6 +9,7 @@ from typing import Final
 from penstock.broker.context import Context
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.handlers.metadata import controller_id
 from penstock.broker.partition import Partition
 from penstock.model.errors import InvalidRequest
 from penstock.protocol.kafka.errors import ErrorCode
@@ -37,7 +38,7 @@ def describe_cluster(context: Context, call: Call) -> DescribeClusterResponse:
     image = context.registry.image
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=min(image.brokers, default=-1),
+        controller_id=controller_id(image),
         brokers=[
             DescribeClusterBroker(broker.id, *host_and_port(broker.address))
             for broker in image.brokers.values()

@@ -9,6 +9,7 @@ from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
+from penstock.broker.leaders import NO_BROKER
 from penstock.model.errors import PenstockError
 from penstock.model.ids import check_topic_name, is_internal
 from penstock.protocol.kafka.errors import ErrorCode, code_of
@@ -88,7 +89,9 @@ def _response(
 ) -> MetadataResponse:
     image = context.registry.image
     if wanted is None:
-        topics = [described(topic) for topic in image.topics.values() if not topic.deleting]
+        topics = [
+            described(context, topic) for topic in image.topics.values() if not topic.deleting
+        ]
     else:
         topics = [_find(context, image, topic, failures or {}) for topic in wanted]
     return MetadataResponse(
@@ -97,7 +100,7 @@ def _response(
             for broker in image.brokers.values()
         ],
         cluster_id=image.cluster_id,
-        controller_id=min(image.brokers, default=-1),
+        controller_id=controller_id(image),
         topics=topics,
     )
 
@@ -110,10 +113,10 @@ def _find(
 ) -> MetadataResponseTopic:
     try:
         if _has_id(wanted):
-            return described(image.topic_by_id(wanted.topic_id))
+            return described(context, image.topic_by_id(wanted.topic_id))
         assert wanted.name is not None
         check_topic_name(wanted.name)
-        return described(context.topics.find(wanted.name))
+        return described(context, context.topics.find(wanted.name))
     except PenstockError as error:
         return MetadataResponseTopic(
             error_code=code_of(failures.get(wanted.name or "", error)),
@@ -122,19 +125,33 @@ def _find(
         )
 
 
-def described(topic: TopicImage) -> MetadataResponseTopic:
+def controller_id(image: ClusterImage) -> int:
+    """Any broker does what Kafka's controller does, so where there is none it is one of them."""
+    if image.controller is not None and image.controller in image.brokers:
+        return image.controller
+    return min(image.brokers, default=NO_BROKER)
+
+
+def described(context: Context, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=bytes.fromhex(topic.id),
         is_internal=is_internal(topic.name),
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=number,
-                leader_id=placement.leader,
-                leader_epoch=placement.term,
-                replica_nodes=placement.replicas,
-                isr_nodes=placement.replicas,
-            )
-            for number, placement in enumerate(topic.partitions)
+        partitions=[_partition(context, topic, number) for number in range(len(topic.partitions))],
+    )
+
+
+def _partition(context: Context, topic: TopicImage, number: int) -> MetadataResponsePartition:
+    replicas, leader = topic.partitions[number].replicas, context.leaders.of(topic, number)
+    has_none = leader.broker == NO_BROKER
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if has_none else ErrorCode.NONE,
+        partition_index=number,
+        leader_id=leader.broker,
+        leader_epoch=leader.term,
+        replica_nodes=replicas,
+        isr_nodes=leader.in_sync,
+        offline_replicas=[
+            broker for broker in replicas if broker not in context.registry.image.brokers
         ],
     )

@@ -89,8 +89,7 @@ def _list_offset(
         response.error_code = code_of(error)
         return response
     if response.offset != _NOT_FOUND:
-        image = context.registry.image
-        response.leader_epoch = image.topic(topic).partitions[wanted.partition_index].term
+        response.leader_epoch = partition.replica.term
     return response
 
 
@@ -128,9 +127,8 @@ def _end_of_epoch(context: Context, topic: str, wanted: OffsetForLeaderPartition
     response = EpochEndOffset(partition=wanted.partition)
     try:
         partition = find_partition(context, topic, wanted.partition, wanted.current_leader_epoch)
-        term = context.registry.image.topic(topic).partitions[wanted.partition].term
         # An epoch that has not begun has no end.
-        if NO_EPOCH < wanted.leader_epoch <= term:
+        if NO_EPOCH < wanted.leader_epoch <= partition.replica.term:
             found = partition.replica.log.end_offset_for_term(wanted.leader_epoch)
             response.leader_epoch, response.end_offset = found
     except PenstockError as error:

@@ -74,7 +74,7 @@ def _find(context: Context, request: ProduceRequest, topic: str | bytes, index: 
         raise TransactionsRefused()
     if is_internal(topic):
         raise InvalidTopic(f"{topic!r} holds the broker's own state: clients only read it.")
-    return context.partitions.find(topic, index)
+    return context.leaders.find(topic, index)
 
 
 class _ProduceAnswer:

@@ -17,7 +17,7 @@ from penstock.model.errors import (
     InvalidRequest,
     PenstockError,
 )
-from penstock.model.ids import is_internal
+from penstock.model.ids import BrokerId, is_internal
 from penstock.protocol.kafka.errors import ErrorCode, code_of
 from penstock.protocol.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -76,13 +76,18 @@ async def _create(
     context: Context, topic: CreatableTopic, result: CreatableTopicResult, *, validate_only: bool
 ) -> None:
     count = _partition_count(context, topic)
+    replicas = max(topic.replication_factor, 0)
+    by_number = sorted(topic.assignments, key=lambda place: place.partition_index)
+    placement = [tuple(map(BrokerId, place.broker_ids)) for place in by_number] or None
     settings = from_kafka({setting.name: setting.value for setting in topic.configs})
     if validate_only:
         context.topics.check_new(topic.name, count, settings)
         result.num_partitions = count or context.config.partitions_default
-        result.replication_factor = 1
+        result.replication_factor = replicas or context.topics.replicas_default
         return
-    made = await context.topics.create(topic.name, count, settings)
+    made = await context.topics.create(
+        topic.name, count, settings, replication_factor=replicas, placement=placement
+    )
     result.topic_id = bytes.fromhex(made.id)
     result.num_partitions = len(made.partitions)
     result.replication_factor = len(made.partitions[0].replicas)
@@ -180,7 +185,12 @@ async def create_partitions(context: Context, call: Call) -> CreatePartitionsRes
             check_once(topic.name, twice)
             _check_new_partitions(context, topic)
             if not request.validate_only:
-                await context.topics.add_partitions(topic.name, topic.count)
+                placement = [
+                    tuple(map(BrokerId, place.broker_ids)) for place in topic.assignments or ()
+                ]
+                await context.topics.add_partitions(
+                    topic.name, topic.count, placement=placement or None
+                )
         except PenstockError as error:
             result.error_code = code_of(error)
             result.error_message = error.message
@@ -232,7 +242,7 @@ def describe_topic_partitions(context: Context, call: Call) -> DescribeTopicPart
             topics.append(DescribeTopicPartitionsResponseTopic(code_of(error), name))
             continue
         end = min(len(topic.partitions), start + left)
-        topics.append(_described(topic, range(start, end)))
+        topics.append(_described(context, topic, range(start, end)))
         left -= len(topics[-1].partitions)
         if end < len(topic.partitions):
             response.next_cursor = Cursor(name, end)
@@ -240,7 +250,9 @@ def describe_topic_partitions(context: Context, call: Call) -> DescribeTopicPart
     return response
 
 
-def _described(topic: TopicImage, numbers: range) -> DescribeTopicPartitionsResponseTopic:
+def _described(
+    context: Context, topic: TopicImage, numbers: range
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=bytes.fromhex(topic.id),
@@ -248,13 +260,14 @@ def _described(topic: TopicImage, numbers: range) -> DescribeTopicPartitionsResp
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 partition_index=number,
-                leader_id=topic.partitions[number].leader,
-                leader_epoch=topic.partitions[number].term,
+                leader_id=leader.broker,
+                leader_epoch=leader.term,
                 replica_nodes=topic.partitions[number].replicas,
-                isr_nodes=topic.partitions[number].replicas,
+                isr_nodes=leader.in_sync,
                 eligible_leader_replicas=(),
                 last_known_elr=(),
             )
             for number in numbers
+            for leader in (context.leaders.of(topic, number),)
         ],
     )

@@ -1,0 +1,140 @@
+"""The partitions that a broker has follow the registry: new ones are opened, deleted ones removed.
+
+Not who leads them, and not the moving from one broker to another. The invariant: what the registry
+does not know is removed only if it says that it was deleted; the partitions are changed by one
+image at a time, the latest there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.partitions import Partitions
+from penstock.model.errors import PenstockError
+from penstock.model.ids import BrokerId, TopicId, is_internal
+from penstock.model.topic_config import TopicConfig, with_settings
+from penstock.registry.api import Registry
+from penstock.registry.image import ClusterImage, TopicImage
+
+logger = logging.getLogger(__name__)
+
+
+class Assignment:
+    """One per broker."""
+
+    def __init__(
+        self, config: BrokerConfig, me: BrokerId, registry: Registry, partitions: Partitions
+    ) -> None:
+        self._config = config
+        self._me = me
+        self._registry = registry
+        self._partitions = partitions
+        self._changing = asyncio.Lock()
+        # The topics as they were when the partitions here were last made to follow them.
+        self._followed: dict[str, TopicImage] = {}
+        self._following: asyncio.Task[None] | None = None
+        self._is_running = False
+
+    def effective_config(self, topic: TopicImage) -> TopicConfig:
+        return with_settings(self._config.topic_defaults, topic.settings)
+
+    async def sort_folders(self) -> None:
+        """At start, before anything is opened: see to folders that are not those of a topic."""
+        image, folders = self._registry.image, self._partitions.folders
+        for name, numbers in folders.found().items():
+            topic, identity = image.topics.get(name), folders.identity(name)
+            if topic is None and not self._config.registry:
+                logger.warning("The folder of topic %s is not in the registry: taken in", name)
+                count = max(numbers) + 1
+                await self._registry.create_topic(name, count, {}, topic_id=identity)
+            elif topic is None or topic.deleting or identity not in (None, topic.id):
+                await self._put_away(name, identity, image)
+
+    def open_found(self, *, internal: bool) -> None:
+        """At start: open what is there already of the broker's own topics, or of the others."""
+        for topic in self._registry.image.topics.values():
+            if is_internal(topic.name) == internal and not topic.deleting:
+                numbers = self._assigned(topic)
+                self._partitions.open_found(topic, numbers, self.effective_config(topic))
+                self._followed[topic.name] = topic
+
+    def start(self) -> None:
+        """From now on follow each new image."""
+        self._is_running = True
+        self._registry.watch(self._on_image)
+        self._on_image(self._registry.image)
+
+    async def stop(self) -> None:
+        self._is_running = False
+        if self._following is not None:
+            await asyncio.wait([self._following])
+
+    async def follow(self) -> None:
+        """Return when the partitions here are as the registry has them by now, or later."""
+        async with self._changing:
+            await self._follow(self._registry.image)
+
+    def _on_image(self, image: ClusterImage) -> None:
+        del image  # by then there may be a later one
+        if self._is_running and self._following is None:
+            self._following = asyncio.get_running_loop().create_task(self._follow_quietly())
+
+    async def _follow_quietly(self) -> None:
+        try:
+            await asyncio.sleep(0)
+            self._following = None
+            await self.follow()
+        except PenstockError as error:
+            logger.error("The partitions here could not follow the registry: %s", error)
+        except Exception:
+            logger.exception("Following the registry failed in a way nobody foresaw")
+
+    async def _follow(self, image: ClusterImage) -> None:
+        for name, topic_id in self._partitions.topic_ids.items():
+            topic = image.topics.get(name)
+            if topic is None or topic.deleting or topic.id != topic_id:
+                await self._remove(name, topic_id, image)
+        for topic in image.topics.values():
+            before = self._followed.get(topic.name)
+            if topic.deleting or before is topic:
+                continue
+            config = self.effective_config(topic)
+            if before is not None and before.id == topic.id and before.settings != topic.settings:
+                self._partitions.configure(topic.name, config)
+            numbers = self._assigned(topic)
+            new = [number for number in numbers if not self._partitions.has(topic.name, number)]
+            if new:
+                await self._partitions.open_new(topic, new, config)
+            self._followed[topic.name] = topic
+
+    def _assigned(self, topic: TopicImage) -> list[int]:
+        """The partitions of the topic that this broker is to have a copy of."""
+        return [
+            number
+            for number, placement in enumerate(topic.partitions)
+            if self._me in placement.replicas
+        ]
+
+    async def _remove(self, name: str, topic_id: TopicId, image: ClusterImage) -> None:
+        """The topic is gone, or is another one by now."""
+        partitions = self._partitions.of_topic(name)
+        is_empty = all(partition.replica.log.next_offset == 0 for partition in partitions)
+        await self._partitions.close_topic(name)
+        self._followed.pop(name, None)
+        await self._put_away(name, topic_id, image, is_empty=is_empty)
+
+    async def _put_away(
+        self, name: str, topic_id: TopicId | None, image: ClusterImage, *, is_empty: bool = False
+    ) -> None:
+        topic = image.topics.get(name)
+        is_deleted = (topic is not None and topic.deleting and topic_id in (None, topic.id)) or any(
+            deletion.topic_id == topic_id for deletion in image.deleted_topics
+        )
+        folders = self._partitions.folders
+        if is_deleted or is_empty:
+            await asyncio.to_thread(folders.move_to_trash, name)
+            await asyncio.to_thread(folders.empty_trash)
+        else:
+            await asyncio.to_thread(folders.set_aside, name)

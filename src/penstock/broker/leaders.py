@@ -1,0 +1,130 @@
+"""Who leads a partition, as this broker knows it: itself, or the peer that claims so.
+
+Nobody is asked: leaders tell every broker what they lead (`replication.claims`), and this is where
+handlers look. The invariant: a partition that is found here is led here at this moment, as far as
+anybody can know; everything else is a refusal that says where to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from penstock.broker.partition import Partition
+from penstock.broker.partitions import Partitions
+from penstock.model.errors import NotLeader, UnknownTopic
+from penstock.model.ids import BrokerId, PartitionId
+from penstock.model.removal import DeletedPartition, DeletedTopic
+from penstock.net.clock import Clock
+from penstock.registry.api import Registry
+from penstock.registry.image import TopicImage
+from penstock.replication.replicas import Leader as LeaderClaim
+from penstock.replication.replicas import Replicas
+from penstock.replication.transport import TIMING
+
+NO_BROKER: Final = BrokerId(-1)
+# A leader that was not heard for so long is not one that clients should be sent to.
+_CLAIM_MS_MAX: Final = 2 * TIMING.election_ms
+# How long whoever makes a topic waits until it can be used, and how often that is looked at.
+_ELECTION_S_MAX: Final = 2.0
+_LOOK_S: Final = 0.01
+
+
+class Leader(NamedTuple):
+    """Who leads a partition; NO_BROKER if nobody is known to."""
+
+    broker: BrokerId
+    term: int
+    in_sync: tuple[BrokerId, ...]
+    """Who has everything that is committed."""
+
+
+class Leaders:
+    """One per broker. All calls come from the event loop."""
+
+    def __init__(
+        self,
+        me: BrokerId,
+        registry: Registry,
+        partitions: Partitions,
+        clock: Clock,
+        replicas: Replicas | None = None,
+    ) -> None:
+        """replicas: where the other brokers' claims are; None on a lone broker."""
+        self._me = me
+        self._registry = registry
+        self._partitions = partitions
+        self._clock = clock
+        self._replicas = replicas
+
+    def of(self, topic: TopicImage, number: int) -> Leader:
+        """Who leads the partition."""
+        replica = self._partitions.replica(topic.name, number)
+        if replica is not None and replica.is_leader:
+            in_sync = tuple(sorted(BrokerId(node.broker) for node in replica.in_sync))
+            return Leader(self._me, replica.term, in_sync or (self._me,))
+        claim = self.claim(topic, number)
+        if claim is not None:
+            in_sync = tuple(sorted(BrokerId(node.broker) for node in claim.told.in_sync))
+            return Leader(BrokerId(claim.node.broker), claim.term, in_sync)
+        replicas = topic.partitions[number].replicas
+        if len(replicas) == 1:
+            # Nobody else can lead: whoever asks there is told what is wrong.
+            return Leader(replicas[0], 0, replicas)
+        return Leader(NO_BROKER, 0, ())
+
+    def claim(self, topic: TopicImage, number: int) -> LeaderClaim | None:
+        """What the partition's leader says of it, if one was heard lately."""
+        if self._replicas is None:
+            return None
+        since_ms = round(self._clock.monotonic() * 1000) - _CLAIM_MS_MAX
+        claim = self._replicas.leader(PartitionId(topic.id, number), since_ms)
+        # One of this broker's own that it cannot keep yet, or no longer, helps nobody.
+        return None if claim is None or claim.node.broker == self._me else claim
+
+    def find(self, topic: str, number: int) -> Partition:
+        """The partition, which this broker leads; NotLeader, or why it cannot be used."""
+        try:
+            found = self._partitions.find(topic, number)
+        except UnknownTopic:
+            image = self._registry.image.topic(topic)
+            if not 0 <= number < len(image.partitions):
+                raise
+            raise self._elsewhere(image, number) from None
+        if not found.replica.is_leader:
+            raise self._elsewhere(self._registry.image.topic(topic), number)
+        return found
+
+    def as_deleted(self, topic: TopicImage) -> DeletedTopic:
+        """What is remembered of the topic if it is deleted now."""
+        partitions = []
+        for number in range(len(topic.partitions)):
+            replica = self._partitions.replica(topic.name, number)
+            if replica is not None:
+                start_offset, end_offset = replica.log.start_offset, replica.high_watermark
+            elif (claim := self.claim(topic, number)) is not None:
+                start_offset, end_offset = claim.told.start_offset, claim.told.commit_offset
+            else:
+                continue
+            partitions.append(DeletedPartition(number, start_offset, end_offset))
+        return DeletedTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            at_ms=self._clock.now_ms(),
+            partitions=tuple(partitions),
+        )
+
+    async def wait_for(self, topic: TopicImage) -> None:
+        """Return when all partitions of a new topic have leaders, or after a while."""
+        give_up_at = self._clock.monotonic() + _ELECTION_S_MAX
+        for number in range(len(topic.partitions)):
+            while self.of(topic, number).broker == NO_BROKER:
+                if self._clock.monotonic() >= give_up_at:
+                    return
+                await asyncio.sleep(_LOOK_S)
+
+    def _elsewhere(self, topic: TopicImage, number: int) -> NotLeader:
+        leader = self.of(topic, number).broker
+        if leader == NO_BROKER:
+            return NotLeader(f"{topic.name}-{number} has no leader now: try again.")
+        return NotLeader(f"{topic.name}-{number} is led by broker {leader}: ask that one.")

@@ -1,0 +1,134 @@
+"""The folders of topics in the data folder: made, found, moved to the trash, set aside.
+
+A topic's folder says which topic it is, since another of the same name may follow it while this
+broker is down. The invariant: nobody's data is thrown away unless the topic is known to have been
+deleted; a folder of a topic that nobody knows is set aside, for a person to decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import uuid
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.model.errors import CorruptLog, InvalidTopic
+from penstock.model.ids import TopicId, TopicPartition, check_topic_name
+from penstock.storage.files import Directory, typed
+from penstock.storage.journal import read_journal, write_journal
+
+logger = logging.getLogger(__name__)
+
+_TOPICS: Final = "topics"
+_TRASH: Final = "trash"
+_SET_ASIDE: Final = "set-aside"
+# In a topic's folder: which topic it is.
+_IDENTITY: Final = "topic.journal"
+
+
+class TopicFolders:
+    """One per broker. What flushes is for a thread."""
+
+    def __init__(self, data: Directory) -> None:
+        self._data = data
+        try:
+            self._topics = data.subdirectory(_TOPICS)
+            self._trash = data.subdirectory(_TRASH)
+            data.flush()
+        except OSError as error:
+            raise typed(error, f"making the folders in {data.path}") from error
+
+    def folder(self, name: TopicPartition) -> Directory:
+        """Where the partition's files are."""
+        topic = self._topics.subdirectory(name.topic, create=False)
+        return topic.subdirectory(str(name.partition), create=False)
+
+    def has(self, topic: str) -> bool:
+        return self._topics.exists(topic)
+
+    def make(self, topic: str, topic_id: TopicId, numbers: Iterable[int], *, flush: bool) -> None:
+        """The folders of a topic's partitions, where they are missing. It flushes, unless they are
+        there already and nothing else asks for it. StorageError."""
+        try:
+            flush = flush or not self._topics.exists(topic)
+            folder = self._topics.subdirectory(topic)
+            for name in map(str, numbers):
+                if not folder.exists(name):
+                    folder.subdirectory(name)
+                    flush = True
+            if flush:
+                folder.flush()
+                self._topics.flush()
+        except OSError as error:
+            raise typed(error, f"making the folders of topic {topic}") from error
+        if self.identity(topic) != topic_id:
+            write_journal(folder, _IDENTITY, json.dumps({"id": topic_id}).encode())
+
+    def identity(self, topic: str) -> TopicId | None:
+        """Which topic the folder is of; None if it does not say: earlier versions did not."""
+        try:
+            folder = self._topics.subdirectory(topic, create=False)
+            payload = read_journal(folder, _IDENTITY)
+            return None if payload is None else TopicId(str(json.loads(payload)["id"]))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise typed(error, f"reading the folder of topic {topic}") from error
+        except (CorruptLog, ValueError, KeyError, TypeError) as error:
+            logger.warning("The folder of topic %s does not say which it is: %s", topic, error)
+            return None
+
+    def move_to_trash(self, topic: str) -> None:
+        """May be repeated. StorageError."""
+        self._move(topic, self._trash, uuid.uuid4().hex)
+
+    def set_aside(self, topic: str) -> None:
+        """Keep the folder of a topic that nobody knows where no topic is looked for."""
+        place = self._data.subdirectory(_SET_ASIDE)
+        self._data.flush()
+        name = self._move(topic, place, self.identity(topic) or uuid.uuid4().hex)
+        logger.warning(
+            "The cluster does not know the topic %s of this folder: it is kept in %s/%s",
+            *(topic, place.path, name),
+        )
+
+    def _move(self, topic: str, place: Directory, ending: str) -> str:
+        name = f"{topic}.{ending}"
+        try:
+            if self._topics.exists(topic):
+                self._topics.move(topic, place, name)
+                place.flush()
+                self._topics.flush()
+        except OSError as error:
+            raise typed(error, f"removing the folder of topic {topic}") from error
+        return name
+
+    def empty_trash(self) -> None:
+        """Give back the room of deleted topics. Large files take a while."""
+        try:
+            for name in self._trash.names():
+                with contextlib.suppress(FileNotFoundError):  # another deletion was faster
+                    self._trash.remove_tree(name)
+        except OSError as error:
+            logger.warning("The trash is not empty yet: %s", error)
+
+    def found(self) -> dict[str, tuple[int, ...]]:
+        """The topics found as folders, and which partitions each has there."""
+        found: dict[str, tuple[int, ...]] = {}
+        for topic in self._topics.names():
+            try:
+                check_topic_name(topic)
+            except InvalidTopic:
+                logger.warning("The folder %r among the topics is left alone: no topic", topic)
+                continue
+            try:
+                names = self._topics.subdirectory(topic, create=False).names()
+            except OSError as error:
+                logger.warning("%r among the topics is left alone: %s", topic, error)
+                continue
+            numbers = sorted(int(name) for name in names if name.isdecimal())
+            if numbers:
+                found[topic] = tuple(numbers)
+        return found

@@ -1,0 +1,129 @@
+"""The partitions of a broker follow the registry of a cluster (R-REP-7, R-CORE-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from penstock.broker.assignment import Assignment
+from penstock.broker.leaders import NO_BROKER, Leaders
+from penstock.broker.partitions import Partitions
+from penstock.broker.topics import Topics
+from penstock.model.ids import BrokerId
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import ThreadFlusher
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.registry_support import SharedFacts, broker, ids
+from tests.support import CONFIG, ManualClock, alone
+
+ME = BrokerId(1)
+IN_CLUSTER = replace(CONFIG, registry="meta://1@127.0.0.1:9092")
+
+
+@dataclass
+class Life:
+    registry: SharedFacts
+    partitions: Partitions
+    assignment: Assignment
+    leaders: Leaders
+
+    def here(self) -> set[tuple[str, int]]:
+        return {(each.name.topic, each.name.partition) for each in self.partitions.all()}
+
+
+@contextlib.asynccontextmanager
+async def living(disk: SimulatedDisk, registry: SharedFacts) -> AsyncIterator[Life]:
+    flusher = ThreadFlusher(asyncio.get_running_loop(), 1)
+    flusher.start()
+    clock = ManualClock()
+    partitions = Partitions(disk.root, alone(Driver(), flusher, clock))
+    assignment = Assignment(IN_CLUSTER, ME, registry, partitions)
+    leaders = Leaders(ME, registry, partitions, clock)
+    topics = Topics(IN_CLUSTER, registry, partitions, assignment, leaders)
+    partitions.begin()
+    await topics.open_all()
+    assignment.start()
+    try:
+        yield Life(registry, partitions, assignment, leaders)
+    finally:
+        await assignment.stop()
+        await partitions.close()
+        flusher.stop()
+
+
+def two_brokers() -> SharedFacts:
+    return SharedFacts([broker(1, directory=7), broker(2)])
+
+
+async def test_a_broker_opens_what_is_placed_on_it_and_nothing_else() -> None:
+    async with living(SimulatedDisk(), two_brokers()) as life:
+        await life.registry.create_topic("orders", 3, {}, placement=[ids(1), ids(2), ids(2, 1)])
+        await life.assignment.follow()
+        assert life.here() == {("orders", 0), ("orders", 2)}
+        await life.registry.add_partitions("orders", 5, placement=[ids(1, 2), ids(2)])
+        await life.assignment.follow()
+        assert life.here() == {("orders", 0), ("orders", 2), ("orders", 3)}
+        topic = life.registry.image.topic("orders")
+        assert life.leaders.of(topic, 0) == (ME, 0, (ME,))
+        assert life.leaders.of(topic, 1).broker == BrokerId(2), "nobody else can lead it"
+        assert life.leaders.of(topic, 2).broker == NO_BROKER
+
+
+async def test_others_changes_arrive_by_themselves() -> None:
+    async with living(SimulatedDisk(), two_brokers()) as life:
+        await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        async with asyncio.timeout(5):
+            while not life.here():
+                await asyncio.sleep(0)
+        await life.registry.change_settings("orders", {"retention_ms": "1234"})
+        await life.assignment.follow()
+        assert life.partitions.find("orders", 0).config.retention_ms == 1234
+
+
+async def test_a_deleted_topic_is_removed_and_one_of_its_name_is_another() -> None:
+    disk = SimulatedDisk()
+    async with living(disk, two_brokers()) as life:
+        await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.assignment.follow()
+        first = life.partitions.find("orders", 0).topic_id
+        deletion = life.leaders.as_deleted(life.registry.image.topic("orders"))
+        await life.registry.begin_deletion("orders", deletion)
+        await life.registry.finish_deletion("orders")
+        await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.assignment.follow()
+        assert life.partitions.find("orders", 0).topic_id != first
+        assert not [path for path in disk.files() if path.startswith(("trash/", "set-aside/"))]
+
+
+async def test_a_topic_deleted_while_the_broker_was_down_is_removed_at_its_start() -> None:
+    """The folder says which topic it is, though another has its name by now."""
+    disk, registry = SimulatedDisk(), two_brokers()
+    async with living(disk, registry) as life:
+        await registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.assignment.follow()
+        deletion = life.leaders.as_deleted(registry.image.topic("orders"))
+    await registry.begin_deletion("orders", deletion)
+    await registry.finish_deletion("orders")
+    again = await registry.create_topic("orders", 2, {}, placement=[ids(1), ids(2)])
+    async with living(disk, registry) as life:
+        assert life.here() == {("orders", 0)}
+        assert life.partitions.folders.identity("orders") == again.id
+        assert not [path for path in disk.files() if path.startswith("set-aside/")]
+
+
+async def test_what_the_registry_has_lost_is_kept() -> None:
+    """Nothing acknowledged is thrown away because somebody emptied ZooKeeper."""
+    disk, registry = SimulatedDisk(), two_brokers()
+    async with living(disk, registry) as life:
+        await registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.assignment.follow()
+        log = life.partitions.find("orders", 0).replica.log
+        log.next_offset = 5  # as if something had been written
+        registry.forget_everything()
+        await life.assignment.follow()
+        assert life.here() == set()
+    assert any(path.startswith("set-aside/orders.") for path in disk.files())
+    async with living(disk, registry) as life:
+        assert life.here() == set()
