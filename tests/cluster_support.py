@@ -17,10 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.broker.config import BrokerConfig
+from penstock.broker.config import META, BrokerConfig
 from penstock.cli.local_cluster.child import READY
 from penstock.cli.local_cluster.command import broker_program, prepare
 from penstock.cli.local_cluster.kept import write_kept
+from penstock.registry.meta_address import SCHEME
+from tests.proxy_support import Network
 
 SECONDS_MAX = 30
 
@@ -30,6 +32,7 @@ class Cluster:
 
     `registry` names another registry; `settings` are those of `BrokerConfig`, for each broker. With
     `is_started=False` nothing is started, and `start` starts one broker, `start_all` all of them.
+    With a `network`, brokers and clients reach each broker over it, by its number.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Cluster:
         registry: str = "",
         is_started: bool = True,
         log_level: str = "info",
+        network: Network | None = None,
         **settings: Any,
     ) -> None:
         config = BrokerConfig(
@@ -55,6 +59,8 @@ class Cluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         # Where in its log a broker's present life begins.
         self._log_starts: dict[int, int] = {}
+        if network is not None:
+            self._reach_over(network)
 
     def __enter__(self) -> Self:
         if self._is_started:
@@ -79,8 +85,11 @@ class Cluster:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where each broker listens, alive or not: the same in all its lives."""
-        return {broker_id: config.listen[0] for broker_id, config in self.configs.items()}
+        """Where each broker is reached, alive or not: the same in all its lives."""
+        return {
+            broker_id: config.advertise or config.listen[0]
+            for broker_id, config in self.configs.items()
+        }
 
     @property
     def bootstrap(self) -> str:
@@ -170,6 +179,22 @@ class Cluster:
         """Remove all that a broker has, which does not run."""
         assert not self.is_running(broker_id), f"broker {broker_id} runs"
         shutil.rmtree(self.data(broker_id))
+
+    def _reach_over(self, network: Network) -> None:
+        fronts = {
+            broker_id: network.front(broker_id, config.listen[0])
+            for broker_id, config in self.configs.items()
+        }
+        for broker_id, config in self.configs.items():
+            registry = config.registry
+            if META in config.roles:
+                registry = SCHEME + ",".join(f"{each}@{front}" for each, front in fronts.items())
+            self.configs[broker_id] = replace(
+                config, advertise=fronts[broker_id], registry=registry
+            )
+        network.processes = lambda: {
+            broker_id: process.pid for broker_id, process in self._processes.items()
+        }
 
     def _log_path(self, broker_id: int) -> Path:
         return self._logs / f"broker-{broker_id}.log"

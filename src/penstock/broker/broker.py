@@ -34,10 +34,9 @@ from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.protocol_switch import ProtocolSwitch
 from penstock.broker.session import Session
-from penstock.broker.staging import Staging
-from penstock.broker.staging_log import StagingLog
+from penstock.broker.staged_destination import NoChannels
+from penstock.broker.staging_coordinator import StagingCoordinator, StagingParts
 from penstock.broker.topics import Topics
-from penstock.coordination.staging.table import StagedWrites
 from penstock.model.ids import BrokerId
 from penstock.net.address import parse_address
 from penstock.net.channel import Channel
@@ -169,10 +168,17 @@ class Broker:
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
-        staging = Staging(
-            StagingLog(topics, partitions, driver=driver, flusher=flusher, clock=clock),
-            StagedWrites(),
-            registry=registry,
+        staging = StagingCoordinator(
+            StagingParts(
+                registry=registry,
+                topics=topics,
+                partitions=partitions,
+                leaders=leaders,
+                channels=NoChannels() if company.peering is None else company.peering.links,
+                driver=driver,
+                flusher=flusher,
+                clock=clock,
+            )
         )
         await topics.open_all(between=staging.begin)
         assignment.start()

@@ -12,7 +12,7 @@ from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.staging import Staging
+from penstock.broker.staging_coordinator import StagingCoordinator
 from penstock.broker.topics import Topics
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
@@ -32,5 +32,5 @@ class Context:
     groups: GroupCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
-    staging: Staging
+    staging: StagingCoordinator
     cluster: ClusterWork

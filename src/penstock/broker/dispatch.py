@@ -16,7 +16,16 @@ from google.protobuf.message import Message
 from penstock.broker.context import Context
 from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.handlers import cluster, fetch, groups, produce, removals, staging, topics
+from penstock.broker.handlers import (
+    cluster,
+    coordinators,
+    fetch,
+    groups,
+    produce,
+    removals,
+    staging,
+    topics,
+)
 from penstock.broker.session import Session
 from penstock.model.errors import InternalError, PenstockError
 from penstock.protocol import calls
@@ -33,6 +42,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FETCH.number: fetch.fetch,
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
+    calls.COPY.number: staging.copy,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -42,6 +52,7 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.DESCRIBE_TOPIC.number: topics.describe_topic,
     calls.ALTER_TOPIC.number: topics.alter_topic,
     calls.ADD_PARTITIONS.number: topics.add_partitions,
+    calls.FIND_COORDINATOR.number: coordinators.find_coordinator,
     calls.COMMIT_OFFSETS.number: groups.commit_offsets,
     calls.FETCH_OFFSETS.number: groups.fetch_offsets,
     calls.LIST_GROUPS.number: groups.list_groups,

@@ -1,9 +1,11 @@
-"""The groups of this broker: their machines decide, the internal topic keeps it, then they answer.
+"""The groups, on the broker that looks after them: their machines decide, the internal topic keeps
+it, then they answer.
 
-One write is on its way at a time; what is asked meanwhile travels together in the next. The
-invariants: an answer leaves only when everything that was decided before it is durable; and the
-state in memory is what reading the topic would give, so when a write fails it is thrown away and
-read again.
+That broker is the leader of the topic: it reads the groups when it begins to lead, and throws them
+away when it no longer does. One write is on its way at a time; what is asked meanwhile travels
+together in the next. The invariants: an answer leaves only when everything that was decided before
+it is durable; and the state in memory is what reading the topic would give, so when a write fails
+it is thrown away and read again.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Final
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.group_log import GroupLog
+from penstock.broker.in_turns import InTurns
 from penstock.coordination.group.classic_messages import GroupConfig
 from penstock.coordination.group.consumer_messages import ConsumerGroupConfig, TopicFacts
 from penstock.coordination.group.coordinator import Coordinator
@@ -23,8 +26,10 @@ from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.records import OFFSETS_TOPIC
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.errors import (
-    Busy,
+    CoordinatorLoading,
     InternalError,
+    NotCoordinator,
+    NotLeader,
     PenstockError,
     ShuttingDown,
     StorageFailed,
@@ -66,21 +71,28 @@ def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
     )
 
 
+def new_member_id(client_id: str) -> str:
+    """Unique, and it tells people whose it is, as Kafka's do; not longer than it needs to be for
+    that, since it is kept before its client is a member."""
+    return f"{client_id[:_CLIENT_NAME_LENGTH_MAX]}-{uuid.uuid4()}"
+
+
 class GroupCoordinator:
-    """One per broker, on the leader of the internal topic. All calls come from the event loop."""
+    """One per broker; it has groups where that leads their topic. All calls come from the loop."""
 
     def __init__(
         self, config: CoordinatorConfig, log: GroupLog, *, registry: Registry, clock: Clock
     ) -> None:
         self._config = config
-        self._log = log
+        self.log = log
         self._registry = registry
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         # Wall time that does not jump when somebody sets the clock: sessions depend on it.
         self._zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
         self._groups: Coordinator | None = None
-        # Why there are no groups; None while they are yet to be read.
+        self._loading: InTurns[Coordinator] | None = None
+        # Why there are no groups; None while they are yet to be read, or are another broker's.
         self._failure: PenstockError | None = None
         self._queue: list[Effects] = []
         self._writing: list[Effects] = []
@@ -97,9 +109,13 @@ class GroupCoordinator:
     # --- the coordinator's life ----------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read the groups. If the topic is damaged, the broker serves everything but groups."""
-        await self._log.start()
+        """Read the groups if they are this broker's to look after, now and whenever they are. If
+        the topic is damaged, the broker serves everything but groups."""
+        await self.log.start()
+        self.log.watch(self._on_leadership)
         self._load()
+        if self._loading is not None:
+            await self._loading.ended.wait()
 
     def begin_closing(self) -> None:
         """From now on nobody waits for what other members may do."""
@@ -107,18 +123,18 @@ class GroupCoordinator:
         self._release_parked()
 
     async def stop(self) -> None:
-        self._cancel_timer()
+        self._rest()
         groups, self._groups = self._groups, None
         self._failure = ShuttingDown()
         if groups is not None:
-            await self._log.stop(groups.table.checkpoint)
+            await self.log.stop(groups.table.checkpoint)
 
     # --- what handlers ask for -----------------------------------------------------------------
 
     def submit(self, answer: Answer, act: Act) -> None:
         """Let the groups do something; `answer` is called once, perhaps much later."""
         groups = self._groups
-        if groups is None or self._log.failure is not None:
+        if groups is None or not self.log.is_current or self.log.failure is not None:
             answer(self._refusal())
             return
         self._unanswered.add(answer)
@@ -138,7 +154,7 @@ class GroupCoordinator:
 
     def ask(self, answer: Answer, question: Callable[[Coordinator], object]) -> None:
         """Look at the groups; answered when all that was decided before is durable."""
-        if self._groups is None:
+        if self._groups is None or not self.log.is_current:
             answer(self._refusal())
             return
         try:
@@ -167,11 +183,6 @@ class GroupCoordinator:
         topic = self._registry.image.topics.get(name)
         return None if topic is None or topic.deleting else topic.id
 
-    def new_member_id(self, client_id: str) -> str:
-        """Unique, and it tells people whose it is, as Kafka's do; not longer than it needs to be
-        for that, since it is kept before its client is a member."""
-        return f"{client_id[:_CLIENT_NAME_LENGTH_MAX]}-{uuid.uuid4()}"
-
     # --- decided, durable, answered ------------------------------------------------------------
 
     def _enqueue(self, effects: Effects) -> None:
@@ -189,7 +200,7 @@ class GroupCoordinator:
         self._writing, self._queue = self._queue, []
         records = [record for effects in self._writing for record in effects.records]
         if records:
-            self._log.append(records, self._written, self._groups.table.checkpoint)
+            self.log.append(records, self._written, self._groups.table.checkpoint)
         else:
             self._written(None)
 
@@ -233,17 +244,29 @@ class GroupCoordinator:
 
     # --- what is thrown away and read again ----------------------------------------------------
 
+    def _on_leadership(self) -> None:
+        """This broker may have begun or ceased to lead."""
+        if self.log.is_current or self.log.is_making or isinstance(self._failure, ShuttingDown):
+            return
+        self._failure = None
+        self._reloaded_at_s = float("-inf")  # everybody waits for it
+        self._discard(NotCoordinator())
+
     def _discard(self, error: PenstockError) -> None:
         """What is in memory is not, or may not be, what the topic says."""
         self._groups = None
         self._queue = []
-        self._cancel_timer()
+        self._rest()
         if not self._writing and self._failure is None:
             self._reload()
+        if isinstance(error, NotLeader):
+            error = NotCoordinator()
         for ticket in list(self._unanswered):
             self._tell(ticket, error)
 
     def _reload(self) -> None:
+        if not self.log.is_led:
+            return
         now_s = self._clock.monotonic()
         wait_s = self._reloaded_at_s + _RELOAD_INTERVAL_S - now_s
         if wait_s > 0:
@@ -254,12 +277,19 @@ class GroupCoordinator:
 
     def _load(self) -> None:
         self._timer = None
-        try:
-            groups = self._log.read(lambda: Coordinator(self._config, self.topic_id))
-        except PenstockError as error:
+        if self.log.is_led:
+            reading = self.log.read(lambda: Coordinator(self._config, self.topic_id))
+            self._loading = InTurns(reading, self._loaded, self._not_loaded)
+
+    def _not_loaded(self, error: PenstockError) -> None:
+        # Else it was cut or closed while it was read: somebody else leads.
+        if self.log.is_led:
             logger.error("Groups cannot be served: %s", error)
             self._failure = StorageFailed(f"Groups cannot be served: {error}")
-            return
+
+    def _loaded(self, groups: Coordinator) -> None:
+        if not self.log.is_current:
+            return  # and `_on_leadership` is about to be called
         for problem in groups.table.restored(self._now_ms()):
             logger.error("The members of a group are forgotten: %s", problem)
         self._groups = groups
@@ -268,9 +298,11 @@ class GroupCoordinator:
     def _refusal(self) -> PenstockError:
         if self._failure is not None:
             return self._failure
-        if self._groups is None:
-            return Busy("The groups are being read: try again.")
-        return StorageFailed(f"{OFFSETS_TOPIC} is read-only: {self._log.failure}")
+        if not self.log.is_led:
+            return NotCoordinator("The groups are looked after by another broker: ask which one.")
+        if self._groups is None or not self.log.is_current:
+            return CoordinatorLoading("The groups are being read: try again.")
+        return StorageFailed(f"{OFFSETS_TOPIC} is read-only: {self.log.failure}")
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -290,14 +322,17 @@ class GroupCoordinator:
         self._timer = self._loop.call_at(at_s, self._expire)
         self._timer_at_s = at_s
 
-    def _cancel_timer(self) -> None:
+    def _rest(self) -> None:
+        """Neither read on nor wake up."""
+        if self._loading is not None:
+            self._loading.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _expire(self) -> None:
         self._timer = None
-        if self._groups is None or self._log.failure is not None:
+        if self._groups is None or not self.log.is_current or self.log.failure is not None:
             return
         try:
             effects = self._groups.expire(self._now_ms(), self._clock.now_ms())

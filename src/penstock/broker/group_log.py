@@ -1,18 +1,21 @@
-"""The internal topic that holds the groups: written one batch of records after the other, read at
-start, shortened by snapshots.
+"""The internal topic that holds the groups: written one batch of records after the other, read by
+whoever begins to lead it, shortened by snapshots.
 
-Not what the records mean. The invariant: `done` of an append is called once, without an error only
-when all its records are durable, and with one only when none of them will be read again.
+Not what the records mean. The invariants: nothing is written by who has not read all that others
+wrote, so in no other term than that of the reading; `done` of an append is called once, without an
+error only when all its records are durable, and with one only when none of them will be read again,
+unless it is NotLeader: then nobody here can tell.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from penstock.broker.group_snapshot import SnapshotJob, build_batches, read_log, read_snapshot
+from penstock.broker.own_topic import OwnTopic
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
@@ -20,7 +23,13 @@ from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Record
 from penstock.coordination.group.records import OFFSETS_TOPIC
 from penstock.coordination.group.table import Checkpoint
-from penstock.model.errors import CorruptLog, PenstockError, StorageError, UnknownTopic
+from penstock.model.errors import (
+    CorruptLog,
+    NotLeader,
+    PenstockError,
+    StorageError,
+    UnknownTopic,
+)
 from penstock.model.limits import GROUP_RECORD_BYTES_MAX, MIB
 from penstock.net.clock import Clock
 from penstock.records.header import read_header
@@ -57,11 +66,14 @@ class GroupLog:
     ) -> None:
         self._topics = topics
         self._partitions = partitions
+        self._own = OwnTopic(OFFSETS_TOPIC, topics, partitions)
         self._driver = driver
         self._flusher = flusher
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._making: asyncio.Task[None] | None = None
+        # In which this broker led the topic when it was read; None before that.
+        self._term: int | None = None
         self._is_writing = False
         self._is_saving = False
         # How much a start would have to read behind the last snapshot.
@@ -71,37 +83,63 @@ class GroupLog:
     @property
     def failure(self) -> StorageError | None:
         """Why nothing more can be written."""
-        try:
-            return self._partition().replica.failure
-        except UnknownTopic:
-            return None
-        except StorageError as error:
-            return error
+        return self._own.failure
+
+    @property
+    def is_led(self) -> bool:
+        """Whether it is for this broker to read."""
+        return self._own.is_led
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what was read is all there is, since nobody else can have written after it."""
+        return self._own.is_read_in(self._term)
+
+    @property
+    def is_making(self) -> bool:
+        """Whether the topic is being made, for what is being appended."""
+        return self._making is not None
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have it told when this broker may have begun or ceased to lead the topic."""
+
+        def look(partition: Partition, is_leader: bool) -> None:
+            del is_leader  # by now it may be otherwise
+            if partition.name == (OFFSETS_TOPIC, 0):
+                changed()
+
+        self._partitions.watch_leadership(look)
 
     async def start(self) -> None:
         """Give a topic of an earlier version the settings that are needed now."""
-        try:
-            self._partition()
-            await self._topics.keep_internal(OFFSETS_TOPIC, _SETTINGS)
-        except UnknownTopic:
-            return
-        except StorageError as error:
-            logger.warning("%s keeps its settings: %s", OFFSETS_TOPIC, error)
+        if self._own.is_here and self.is_led:
+            try:
+                await self.make()
+            except PenstockError as error:
+                logger.warning("%s keeps its settings: %s", OFFSETS_TOPIC, error)
 
-    def read(self, make: Callable[[], Coordinator]) -> Coordinator:
-        """The groups as the topic says they are: the last snapshot, and what came after it."""
+    async def make(self) -> None:
+        """Make the topic, if there is none."""
+        await self._topics.keep_internal(OFFSETS_TOPIC, _SETTINGS)
+
+    def read(self, make: Callable[[], Coordinator]) -> Generator[None, None, Coordinator]:
+        """The groups as the topic says they are: the last snapshot, and what came after it. Others
+        have a turn now and then."""
+        self._term = self._own.term
+        self._records_since_snapshot = 0
         groups = make()
         try:
-            partition = self._partition()
+            partition = self._own.partition
         except UnknownTopic:
             return groups
-        folder = self._partitions.folder(partition.name)
+        apply, now_ms = groups.table.apply, self._clock.now_ms()
         try:
-            offset = read_snapshot(partition, folder, groups.table.apply, self._clock.now_ms())
+            offset = yield from read_snapshot(partition, self._own.folder, apply, now_ms)
         except CorruptLog as error:
             logger.warning("The whole log of the groups is read: %s", error)
             groups, offset = make(), None
-        self._records_since_snapshot = read_log(partition, offset or 0, groups.table.apply)
+        count = yield from read_log(partition, offset or 0, groups.table.apply)
+        self._records_since_snapshot = count
         return groups
 
     def append(
@@ -111,8 +149,11 @@ class GroupLog:
         these records, if it is time for a snapshot."""
         assert not self._is_writing, "one append at a time"
         self._is_writing = True
+        if not self.is_current:
+            self._finished(NotLeader(), 0, done)
+            return
         try:
-            self._propose(self._partition(), records, done, checkpoint)
+            self._propose(self._own.partition, records, done, checkpoint)
         except UnknownTopic:
             self._making = self._loop.create_task(self._make(records, done, checkpoint))
         except PenstockError as error:
@@ -122,10 +163,11 @@ class GroupLog:
         """Leave a snapshot of the groups, so that the next start reads nothing else."""
         if self._making is not None:
             await asyncio.wait([self._making])
-        if self._records_since_snapshot and not self._is_writing and not self._is_saving:
+        is_idle = not self._is_writing and not self._is_saving
+        if self._records_since_snapshot and is_idle and self.is_current:
             saved = self._loop.create_future()
-            partition = self._partition()
-            end_offset = partition.replica.log.next_offset
+            partition = self._own.partition
+            end_offset = partition.replica.high_watermark
             self._save(partition, checkpoint(), end_offset, lambda: saved.set_result(None))
             await saved
 
@@ -134,15 +176,22 @@ class GroupLog:
     ) -> None:
         """The first records of all: there is no topic for them yet."""
         try:
-            await self._topics.keep_internal(OFFSETS_TOPIC, _SETTINGS)
-            self._propose(self._partition(), records, done, checkpoint)
+            await self.make()
+            self._take_over()
+            self._propose(self._own.partition, records, done, checkpoint)
         except PenstockError as error:
             self._finished(error, 0, done)
         finally:
             self._making = None
 
-    def _partition(self) -> Partition:
-        return self._partitions.find(OFFSETS_TOPIC, 0)
+    def _take_over(self) -> None:
+        """Of a topic that was just made. NotLeader if others may have written to it first."""
+        term = self._own.term
+        if term is None:
+            raise NotLeader(f"{OFFSETS_TOPIC} is led by another broker: ask again which one.")
+        if not self._own.is_unwritten:
+            raise NotLeader(f"{OFFSETS_TOPIC} was written by another broker first: try again.")
+        self._term = term
 
     def _propose(
         self,
@@ -197,8 +246,7 @@ class GroupLog:
         end_offset: int,
         then: Callable[[], None],
     ) -> None:
-        folder = self._partitions.folder(partition.name)
-        job = SnapshotJob(partition, folder, checkpoint, end_offset, self._clock.now_ms())
+        job = SnapshotJob(partition, self._own.folder, checkpoint, end_offset, self._clock.now_ms())
         self._is_saving = True
         self._records_since_snapshot = 0
         self._snapshot_records = len(checkpoint)

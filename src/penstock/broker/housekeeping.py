@@ -107,7 +107,7 @@ class Housekeeping:
         jobs = replica.log.delete_before(delete_offset)
         # Before the files are unlinked, which takes a while: a crash should not find them gone and
         # nobody to say why.
-        replica.explain(
+        replica.deletions.explain(
             retention.removals(
                 outlived,
                 start_offset,

@@ -10,12 +10,11 @@ import asyncio
 import secrets
 from typing import Final
 
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.registry.api import Registry
 
 # So many producers cost one durable write of the registry.
 _BLOCK: Final = 1000
-# Ids that are drawn begin here, far beyond those that are counted.
-_DRAWN_FIRST: Final = 2**62
 
 
 class ProducerIds:
@@ -39,4 +38,4 @@ def draw_producer_id() -> int:
     """An id that no partition has ever seen. A counted one might have been: by a client that made
     its id up, or before the registry was lost, or in a folder that came from another broker. What
     a copy finds under its id it takes for its own, so that would be rows left out, unnoticed."""
-    return _DRAWN_FIRST + secrets.randbelow(_DRAWN_FIRST)
+    return COPY_PRODUCER_ID_MIN + secrets.randbelow(2**63 - COPY_PRODUCER_ID_MIN)

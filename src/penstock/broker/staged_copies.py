@@ -1,41 +1,48 @@
 """Decided epochs on their way into their partitions: copied to the end, then noted as done.
 
 What is decided is in the table; one try to copy is `staged_copy`. The invariants: of one write at
-most one copy runs; a decided epoch is carried out to its end, by this run of the broker or a later
-one; and its staged batches are needed until it is durable that it is done.
+most one copy runs; a decided epoch is carried out to its end, by this run of the broker, a later
+one or another broker; and its staged batches are needed until it is durable that it is done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from penstock.broker.staged_copy import Copy
+from penstock.broker.staged_destination import Destinations
 from penstock.broker.staging_log import StagingLog, Told
 from penstock.coordination.staging.records import Decision, encode_decision
 from penstock.coordination.staging.table import StagedWrites
-from penstock.model.errors import PenstockError, ShuttingDown
-from penstock.registry.api import Registry
+from penstock.model.errors import PenstockError
 
 logger = logging.getLogger(__name__)
 
 
 class StagedCopies:
-    """One per broker. All calls come from the event loop."""
+    """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(self, table: StagedWrites, log: StagingLog, registry: Registry) -> None:
+    def __init__(
+        self,
+        table: StagedWrites,
+        log: StagingLog,
+        destinations: Callable[[], Destinations],
+    ) -> None:
         self._table = table
         self._log = log
         self._partitions = log.partitions
-        self._registry = registry
+        self._destinations = destinations
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
         self._copies: dict[str, asyncio.Task[None]] = {}
         # Carried out, but it is not durable yet that they are.
         self._copied: dict[str, Copy] = {}
         self._noting: dict[Copy, asyncio.Task[None]] = {}
-        self._closing: asyncio.Future[None] = self._loop.create_future()
+        # Why nobody waits any more.
+        self._closing: asyncio.Future[PenstockError] = self._loop.create_future()
 
     def start(self, decision: Decision) -> asyncio.Task[None]:
         """Another try to carry out the decision, unless one is under way."""
@@ -50,13 +57,14 @@ class StagedCopies:
         """Wait until all of it is readable; False if the time was over first. Raises what the copy
         failed by, which is tried again later all the same."""
         while not self._table.is_copied(decision):
+            if self._closing.done():
+                raise self._closing.result()
             copy = self.start(decision)
             wait_s = max(deadline_s - self._loop.time(), 0.0)
-            await asyncio.wait(
-                {copy, self._closing}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            ends: set[asyncio.Future[Any]] = {copy, self._closing}
+            await asyncio.wait(ends, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
             if self._closing.done():
-                raise ShuttingDown
+                raise self._closing.result()
             if not copy.done():
                 return False
             copy.result()
@@ -70,18 +78,17 @@ class StagedCopies:
             elif self._copied[decision.write] not in self._noting:
                 self._note_done(decision)
 
-    def begin_closing(self) -> None:
+    def begin_closing(self, reason: PenstockError) -> None:
         """From now on nobody waits for a copy to end."""
         if not self._closing.done():
-            self._closing.set_result(None)
+            self._closing.set_result(reason)
 
-    async def stop(self) -> None:
-        """Wherever the copies are: the next start goes on."""
-        self.begin_closing()
+    def cancel(self) -> list[asyncio.Task[None]]:
+        """Go no further, wherever the copies are: whoever comes next goes on. What is ending."""
         tasks = [*self._copies.values(), *self._noting.values()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return tasks
 
     async def _copy(self, decision: Decision) -> None:
         try:
@@ -89,10 +96,8 @@ class StagedCopies:
                 decision,
                 self._table.staged_offsets(decision),
                 source=self._log.staged,
-                partitions=self._partitions,
-                registry=self._registry,
+                destinations=self._destinations(),
                 driver=self._log.driver,
-                clock=self._log.clock,
                 turn=self._turn,
             )
             await copy.run()

@@ -1,23 +1,26 @@
-"""Staged writes on this broker: batches are kept, epochs are decided, old ones are forgotten.
+"""Staged writes, from when this broker begins to lead their topics until it no longer does: batches
+are kept, epochs are decided, old ones are forgotten.
 
-The table decides, the internal topics keep it; carrying it out is `staged_copies`' affair. The
-invariants: nobody is told that something is staged, decided or dropped before the record that says
-so is durable; and the table holds a decision only from then on, so a record that could not be
-written leaves nothing to take back.
+The table decides, the internal topics keep it; carrying it out is `staged_copies`' affair, and who
+leads `staging_coordinator`'s. The invariants: nobody is told that something is staged, decided or
+dropped before the record that says so is durable; and the table holds a decision only from then on,
+so a record that could not be written leaves nothing to take back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.producer_ids import draw_producer_id
+from penstock.broker.staged_admission import StagedAdmission
 from penstock.broker.staged_batch import STAGED_HEAD_BYTES, wrap
 from penstock.broker.staged_copies import StagedCopies, note_bug
+from penstock.broker.staged_destination import Destinations
 from penstock.broker.staging_log import StagingLog, Told, durable
 from penstock.coordination.staging.records import (
     WRITES_TOPIC,
@@ -41,6 +44,7 @@ from penstock.model.errors import (
     Busy,
     InvalidRequest,
     InvalidTopic,
+    NotCoordinator,
     PenstockError,
     ShuttingDown,
     StorageFailed,
@@ -48,8 +52,6 @@ from penstock.model.errors import (
 from penstock.model.ids import is_internal
 from penstock.model.limits import ATTEMPTS_PER_COMMIT_MAX, BATCH_BYTES_MAX, FRAME_BYTES_MAX
 from penstock.records.header import NO_TERM, stamp
-from penstock.registry.api import Registry
-from penstock.replication.replica import ACKS_ALL
 
 logger = logging.getLogger(__name__)
 
@@ -78,21 +80,23 @@ class Committed:
 
 
 class Staging:
-    """One per broker, on the leader of the internal topics. All calls come from the event loop."""
+    """One for each time that the topics are read. All calls come from the event loop."""
 
     def __init__(
         self,
         log: StagingLog,
         table: StagedWrites,
-        *,
-        registry: Registry,
+        admission: StagedAdmission,
+        destinations: Callable[[int], Destinations],
     ) -> None:
-        self._log = log
+        """destinations: where a coordinator of that term reaches the partitions."""
+        self.log = log
         self._table = table
+        self._admission = admission
         self._partitions = log.partitions
         self._clock = log.clock
         self._loop = asyncio.get_running_loop()
-        self._copies = StagedCopies(table, log, registry)
+        self._copies = StagedCopies(table, log, lambda: destinations(log.term))
         # Why there are no staged writes.
         self._failure: PenstockError | None = None
         self._deciding: dict[str, asyncio.Task[Decision]] = {}
@@ -104,59 +108,79 @@ class Staging:
 
     # --- its life ------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """When the internal topics are open, before any other: learn what is decided, and whose
-        batches the partitions must not forget."""
-        try:
-            self._log.read_decisions(self._table.replay_decision)
-        except PenstockError as error:
-            self._fail(error)
+    def read_decisions(self) -> Generator[None, None, None]:
+        """Learn what is decided, and whose batches the partitions must not forget. At the start of
+        a broker it comes before the partitions that have them are opened."""
+        yield from self.log.read_decisions(self._table.replay_decision)
         for decision in self._table.unfinished():
             self._partitions.kept_producers.add(decision.producer_id)
 
-    async def start(self) -> None:
-        """When all partitions are open: learn what is staged, and carry out what is decided."""
-        if self._failure is None and self._log.is_made:
-            try:
-                self._log.read_staged(self._table.replay_staged)
-                self._table.replayed()
-                await self._log.make()
-                self._expire()
-            except PenstockError as error:
-                self._fail(error)
+    def read_staged(self) -> Generator[None, None, None]:
+        """After that, learn what is staged."""
+        yield from self.log.read_staged(self._table.replay_staged)
+        self._table.replayed()
+
+    def serve(self) -> None:
+        """When all is read: carry out what is decided."""
+        try:
+            self._expire()
+        except PenstockError as error:
+            self.fail(error)
         if self._failure is None:
             for decision in self._table.unfinished():
                 self._copies.start(decision)
             self._house_keeping = self._loop.create_task(self._keep_house())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are staged writes."""
+        return self._failure is None
+
+    def fail(self, error: PenstockError) -> None:
+        """It could not be read."""
+        logger.error("Staged writes cannot be served: %s", error)
+        self._failure = StorageFailed(f"Staged writes cannot be served: {error}")
+
     def begin_closing(self) -> None:
         """From now on nobody waits for a copy to end."""
-        self._copies.begin_closing()
+        self._copies.begin_closing(ShuttingDown())
+
+    def abdicate(self) -> None:
+        """Another broker looks after staged writes: nothing more is begun here. What is on its way
+        is told how it ends by whoever keeps it."""
+        self._failure = NotCoordinator()
+        self._copies.begin_closing(self._failure)
+        self._copies.cancel()
+        self._partitions.kept_producers.clear()
+        if self._house_keeping is not None:
+            self._house_keeping.cancel()
+
+    async def ended(self) -> None:
+        """Wait for what was begun, when nothing more is."""
+        await asyncio.gather(*self._deciding.values(), return_exceptions=True)
+        await self._tasks.finish(_STOP_S)
+        await asyncio.gather(*self._copies.cancel(), return_exceptions=True)
 
     async def stop(self) -> None:
         self._failure = ShuttingDown()
+        self.begin_closing()
         if self._house_keeping is not None:
             self._house_keeping.cancel()
             await asyncio.wait([self._house_keeping])
-        deciding = list(self._deciding.values())
-        for task in deciding:
+        for task in self._deciding.values():
             # If its record becomes durable all the same, the next start finds it.
             task.cancel()
-        await asyncio.gather(*deciding, return_exceptions=True)
-        await self._tasks.finish(_STOP_S)
-        await self._copies.stop()
-
-    def _fail(self, error: PenstockError) -> None:
-        logger.error("Staged writes cannot be served: %s", error)
-        self._failure = StorageFailed(f"Staged writes cannot be served: {error}")
+        await self.ended()
 
     def _check_open(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._log.failure is not None:
+        if self.log.failure is not None:
             # Nobody knows what of a decision that could not be made durable a restart will find:
             # until then nothing may be dropped that it may name.
-            raise StorageFailed(f"{WRITES_TOPIC} is read-only: {self._log.failure}")
+            raise StorageFailed(f"{WRITES_TOPIC} is read-only: {self.log.failure}")
+        if not (self.log.is_current or self.log.is_making):
+            raise NotCoordinator("Staged writes are another broker's by now: ask which one.")
 
     # --- staging -------------------------------------------------------------------------------
 
@@ -165,7 +189,7 @@ class Staging:
         Raises if it cannot be kept, and then does not call `answer`. The bytes of the payload are
         needed until the turn ends."""
         self._check_open()
-        if self._early or not self._log.is_made:
+        if self._early or not self.log.is_ready:
             self._stage_early(batch, payload, answer)
             return
         verdict = self._table.stage(batch)
@@ -173,7 +197,7 @@ class Staging:
             case New():
                 self._stage_new(batch, payload, answer)
             case Repeated():
-                replica = self._log.staged.replica
+                replica = self.log.staged.replica
                 replica.when_committed(verdict.offset + 1, lambda error: answer(error, False))
             case Decided():
                 answer(None, True)
@@ -181,10 +205,7 @@ class Staging:
     def _stage_new(self, batch: StagedBatch, payload: memoryview, answer: StageAnswer) -> None:
         if is_internal(batch.topic):
             raise InvalidTopic(f"{batch.topic!r} holds the broker's own state: only it writes it.")
-        partition = self._partitions.find(batch.topic, batch.partition)
-        if partition.lacks_replicas:
-            partition.check_acks(ACKS_ALL)
-        admitted, header = partition.admit(payload)
+        topic_id, admitted, header = self._admission.admit(batch.topic, batch.partition, payload)
         if header.length > _BATCH_BYTES_MAX:
             raise BatchTooLarge(
                 f"A batch of {header.length} bytes is larger than the {_BATCH_BYTES_MAX} that can "
@@ -192,7 +213,7 @@ class Staging:
             )
         # In the log it stands inside another batch: recovery must not take it for one that follows.
         stamp(admitted, 0, NO_TERM)
-        staged = batch._replace(topic_id=partition.topic_id, records=header.record_count)
+        staged = batch._replace(topic_id=topic_id, records=header.record_count)
         now_ms = self._clock.now_ms()
 
         def finished(error: PenstockError | None) -> None:
@@ -200,7 +221,7 @@ class Staging:
                 self._table.unstaged(staged, offset)
             answer(error, False)
 
-        offset = self._log.stage(wrap(staged, admitted, now_ms), finished)
+        offset = self.log.stage(wrap(staged, admitted, now_ms), finished)
         self._table.staged(staged, offset, now_ms)
 
     def _stage_early(self, batch: StagedBatch, payload: memoryview, answer: StageAnswer) -> None:
@@ -215,7 +236,7 @@ class Staging:
     async def _make_for_early(self) -> None:
         problem: PenstockError | None = None
         try:
-            await self._log.make()
+            await self.log.make()
         except PenstockError as error:
             problem = error
         early, self._early, self._early_bytes = self._early, [], 0
@@ -227,7 +248,7 @@ class Staging:
                 self.stage(batch, memoryview(bytearray(payload)), answer)
             except PenstockError as error:
                 answer(error, False)
-        self._log.driver.end_turn()
+        self.log.driver.end_turn()
 
     async def abort(self, write: str, epoch: int, attempts: Sequence[str]) -> None:
         """Drop what these attempts staged, unless it is decided."""
@@ -246,13 +267,13 @@ class Staging:
                 await asyncio.sleep(0)
         for one in told:
             await durable(one)
-        self._log.trim(self._table.low_offset())
+        self.log.trim(self._table.low_offset())
 
     def _mark(self, marks: Sequence[StagedBatch]) -> Told:
         """Note in `__staged` what was dropped, in the same turn: so it comes before anything that
         is staged anew under the same name."""
         now_ms = self._clock.now_ms()
-        return self._log.mark([wrap(mark, None, now_ms) for mark in marks])
+        return self.log.mark([wrap(mark, None, now_ms) for mark in marks])
 
     # --- deciding ------------------------------------------------------------------------------
 
@@ -270,7 +291,7 @@ class Staging:
         deadline_s = self._loop.time() + max_wait_s
         while True:
             self._check_open()
-            durable_offset = self._log.durable_offset
+            durable_offset = self.log.durable_offset
             verdict = self._table.commit(write, epoch, attempts, durable_offset)
             match verdict:
                 case Decided():
@@ -311,8 +332,8 @@ class Staging:
         is_last: bool,
     ) -> Decision:
         try:
-            if not self._log.is_made:
-                await self._log.make()
+            if not self.log.is_ready:
+                await self.log.make()
             decision = Decision(
                 write=write,
                 epoch=epoch,
@@ -323,7 +344,7 @@ class Staging:
                 is_last=is_last,
                 is_done=not complete.records,
             )
-            await durable(self._log.write([encode_decision(decision)]))
+            await durable(self.log.write([encode_decision(decision)]))
         except BaseException:
             self._table.undecided(write)
             raise
@@ -333,7 +354,7 @@ class Staging:
         if before is not None:
             self._partitions.kept_producers.discard(before.producer_id)
         self._table.decided(decision)
-        if not decision.is_done:
+        if not decision.is_done and self._failure is None:
             self._partitions.kept_producers.add(decision.producer_id)
             self._copies.start(decision)
         return decision
@@ -358,7 +379,7 @@ class Staging:
 
     def one_round(self, *, is_expiry_due: bool) -> bool:
         """Try again what failed; drop and forget what is old. Whether more of it may be left."""
-        if self._log.failure is not None:
+        if self.log.failure is not None:
             return False
         self._copies.go_on()
         if not is_expiry_due:
@@ -367,8 +388,8 @@ class Staging:
         forgettable = self._table.forgettable(self._clock.now_ms())[:_RECORDS_AT_ONCE]
         if forgettable:
             records = [(decision_key(decision.write), None) for decision in forgettable]
-            self._tasks.start(self._forget(forgettable, self._log.write(records)))
-        self._log.trim(self._table.low_offset(), is_due=True)
+            self._tasks.start(self._forget(forgettable, self.log.write(records)))
+        self.log.trim(self._table.low_offset(), is_due=True)
         return is_more_left
 
     def _expire(self) -> bool:

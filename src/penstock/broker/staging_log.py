@@ -1,24 +1,32 @@
 """The two internal topics of staged writes: made when first needed, written, read, shortened.
 
 `__staged` keeps the batches, one a record and an offset; `__writes` keeps what was decided, by
-name. Not what either means: that is `coordination.staging`. The invariant: whoever waits for a
-record is told once, without an error only when it is durable.
+name. Not what either means: that is `coordination.staging`. One broker leads both; as soon as it
+does not, it writes to neither. The invariants: nothing is written by who has not read all that
+others wrote to both, so in no other terms than those of the reading; whoever waits for a record is
+told once, without an error only when it is durable.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Final
 
 from penstock.broker.group_snapshot import KeyAndValue, build_batches, read_log
+from penstock.broker.own_topic import UNMADE, OwnTopic
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.broker.staged_batch import STAGED_HEAD_BYTES, read_key
 from penstock.broker.topics import Topics
 from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
-from penstock.model.errors import PenstockError, StorageError, StorageFailed, UnknownTopic
+from penstock.model.errors import (
+    NotLeader,
+    PenstockError,
+    StorageError,
+    UnknownTopic,
+)
 from penstock.model.limits import KIB, MIB
 from penstock.net.clock import Clock
 from penstock.records.header import read_header
@@ -43,13 +51,16 @@ _WRITES_SETTINGS: Final = {
 }
 Told = asyncio.Future[PenstockError | None]
 """Is told how an append ended."""
+Reading = Generator[None, None, None]
+"""Reads some, and lets others have a turn."""
 
-# At a start: batches that are smaller are read together, of larger ones only the beginning.
+# When they are read again: batches that are smaller are read together, of larger ones only the
+# beginning; some milliseconds, and then others have a turn.
 _READ_BYTES: Final = 64 * KIB
 
 
 class StagingLog:
-    """One per broker. All calls come from the event loop."""
+    """One for each time that the topics are read. All calls come from the event loop."""
 
     def __init__(
         self,
@@ -65,6 +76,11 @@ class StagingLog:
         self.driver = driver
         self._flusher = flusher
         self.clock = clock
+        self._writes = OwnTopic(WRITES_TOPIC, topics, partitions)
+        self._staged = OwnTopic(STAGED_TOPIC, topics, partitions)
+        # In which this broker led the topics when they were read; None before that.
+        self._writes_term: int | None = None
+        self._staged_term: int | None = None
         self._making = asyncio.Lock()
         self._is_trimming = False
 
@@ -72,46 +88,60 @@ class StagingLog:
 
     @property
     def staged(self) -> Partition:
-        return self.partitions.find(STAGED_TOPIC, 0)
+        return self._staged.partition
+
+    @property
+    def term(self) -> int:
+        """In which the decisions are made."""
+        assert self._writes_term is not None, "the topics were not read"
+        return self._writes_term
 
     @property
     def is_made(self) -> bool:
-        """Whether both topics are there, if perhaps damaged."""
-        try:
-            self.partitions.find(STAGED_TOPIC, 0)
-            self.partitions.find(WRITES_TOPIC, 0)
-        except UnknownTopic:
-            return False
-        except StorageError:
-            return True
-        return True
+        """Whether both topics are here, if perhaps damaged."""
+        return self._staged.is_here and self._writes.is_here
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be written to."""
+        return self.is_made and self.is_current
+
+    @property
+    def is_making(self) -> bool:
+        return self._making.locked()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what was read is all there is, since nobody else can have written after it."""
+        is_current = self._writes.is_read_in(self._writes_term)
+        return is_current and self._staged.is_read_in(self._staged_term)
 
     @property
     def failure(self) -> StorageError | None:
         """Why nothing can be decided any more, if so."""
-        try:
-            return self.partitions.find(WRITES_TOPIC, 0).replica.failure
-        except UnknownTopic:
-            return None
-        except StorageError as error:
-            return error
+        return self._writes.failure
 
     async def make(self) -> None:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
         async with self._making:
-            await self._topics.keep_internal(STAGED_TOPIC, _STAGED_SETTINGS)
-            await self._topics.keep_internal(WRITES_TOPIC, _WRITES_SETTINGS)
-        if not self.is_made:
-            # The registry has a topic of which nothing else could be made, nor that be taken back.
-            raise StorageFailed(
-                f"{STAGED_TOPIC} and {WRITES_TOPIC} are half made since the disk failed or was "
-                "full: restart the broker, which finishes it."
-            )
+            await make_topics(self._topics)
+            self._take_over(self._writes, self._writes_term)
+            self._writes_term = self._writes.term
+            self._take_over(self._staged, self._staged_term)
+            self._staged_term = self._staged.term
+
+    def _take_over(self, topic: OwnTopic, term: int | None) -> None:
+        """Of a topic that was perhaps just made. NotLeader if others may have written to it."""
+        is_read = topic.term == term != UNMADE
+        is_ours = topic.term not in (None, UNMADE)
+        if not is_read and not (term == UNMADE and is_ours and topic.is_unwritten):
+            raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
 
     # --- writing -------------------------------------------------------------------------------
 
     def stage(self, batch: memoryview, done: Done) -> int:
         """Append to `__staged` with this turn; the offset, which holds if there is no error."""
+        self._check_current()
         return self.staged.replica.propose(read_header(batch), batch, done)
 
     @property
@@ -130,10 +160,14 @@ class StagingLog:
         """Append to `__writes` now. The future is told when the records are durable: what this
         appends comes before what a later call does, whoever waits for what."""
         batches = build_batches(records, self.clock.now_ms())
-        writes = self.partitions.find(WRITES_TOPIC, 0)
-        return self._append(writes, [memoryview(batch) for batch in batches])
+        return self._append(self._writes.partition, [memoryview(batch) for batch in batches])
+
+    def _check_current(self) -> None:
+        if not self.is_current:
+            raise NotLeader("Staged writes are looked after by another broker: ask which one.")
 
     def _append(self, partition: Partition, batches: Sequence[memoryview]) -> Told:
+        self._check_current()
         told: Told = asyncio.get_running_loop().create_future()
 
         def done(error: PenstockError | None) -> None:
@@ -150,20 +184,20 @@ class StagingLog:
 
     # --- reading -------------------------------------------------------------------------------
 
-    def read_decisions(self, apply: Callable[[bytes, bytes | None], None]) -> None:
+    def read_decisions(self, apply: Callable[[bytes, bytes | None], None]) -> Reading:
         """Every record of `__writes`, in order."""
-        try:
-            writes = self.partitions.find(WRITES_TOPIC, 0)
-        except UnknownTopic:
-            return
-        read_log(writes, 0, lambda key, value, _: apply(key, value))
+        # Both: between the two readings neither may have changed hands.
+        self._writes_term, self._staged_term = self._writes.term, self._staged.term
+        if self._writes.is_here:
+            writes = self._writes.partition
+            yield from read_log(writes, 0, lambda key, value, _: apply(key, value))
 
-    def read_staged(self, apply: Callable[[StagedBatch, int, int], None]) -> None:
-        """Every record of `__staged`, in order: the key, the offset and the time of each."""
-        try:
-            replica = self.staged.replica
-        except UnknownTopic:
+    def read_staged(self, apply: Callable[[StagedBatch, int, int], None]) -> Reading:
+        """Every record of `__staged`, in order: the key, the offset and the time of each. Those
+        that a leader writes of its own are none."""
+        if not self._staged.is_here:
             return
+        replica = self.staged.replica
         offset = replica.log.start_offset
         while offset < replica.high_watermark:
             part = replica.read(offset, _READ_BYTES)
@@ -171,10 +205,13 @@ class StagingLog:
             data = (part if is_whole else part.head(STAGED_HEAD_BYTES)).read()
             position = 0
             while position < len(data):
-                header, staged = read_key(data, position)
-                apply(staged, header.base_offset, header.max_timestamp_ms)
+                header = read_header(data, position)
+                if not header.is_control:
+                    _, staged = read_key(data, position)
+                    apply(staged, header.base_offset, header.max_timestamp_ms)
                 offset = header.next_offset
                 position += header.length if is_whole else len(data)
+            yield
 
     # --- making room ---------------------------------------------------------------------------
 
@@ -209,6 +246,12 @@ class StagingLog:
             replica.delete_before(low_offset, trimmed)
         except PenstockError as error:
             trimmed(error)
+
+
+async def make_topics(topics: Topics) -> None:
+    """Make them if they are not there, on the same brokers, or one could not lead both."""
+    await topics.keep_internal(WRITES_TOPIC, _WRITES_SETTINGS)
+    await topics.keep_internal(STAGED_TOPIC, _STAGED_SETTINGS, beside=WRITES_TOPIC)
 
 
 async def durable(told: Told) -> None:

@@ -9,6 +9,7 @@ left half done. The other brokers of a cluster follow the registry by themselves
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -166,14 +167,34 @@ class Topics:
             await self._registry.change_settings(name, settings, version=topic.version)
             await self._assignment.follow()
 
-    async def keep_internal(self, name: str, settings: Mapping[str, str]) -> None:
-        """Make a topic of the broker's own, or give one of an earlier version these settings."""
-        if name not in self._registry.image.topics:
-            await self.create(name, 1, settings, internal=True)
-            return
+    async def keep_internal(
+        self, name: str, settings: Mapping[str, str], *, beside: str | None = None
+    ) -> None:
+        """Make a topic of the broker's own, or give one of an earlier version these settings.
+
+        beside: one that has copies where the new one is to have them, if it is known.
+        """
+        if not self.is_known(name):
+            image = self._registry.image
+            replicas = min(self._config.internal_replication_factor, len(image.brokers))
+            placement = None
+            if beside is not None and (other := image.topics.get(beside)) is not None:
+                placement = [other.partitions[0].replicas]
+            # Another broker may be doing the same.
+            with contextlib.suppress(TopicExists):
+                await self.create(
+                    name,
+                    1,
+                    settings,
+                    replication_factor=replicas,
+                    placement=placement,
+                    internal=True,
+                )
+                return
         async with self._changing:
-            topic = self._registry.image.topic(name)
-            if dict(topic.settings) != settings:
+            # One that another broker has just made may not be known here yet.
+            topic = self._registry.image.topics.get(name)
+            if topic is not None and dict(topic.settings) != settings:
                 await self._registry.change_settings(name, settings, version=topic.version)
                 await self._assignment.follow()
 
@@ -200,6 +221,10 @@ class Topics:
             raise InvalidPartitions(
                 f"{name!r} has {have} partitions: it cannot have {total}, only more."
             )
+
+    def is_known(self, name: str) -> bool:
+        """Whether there is such a topic, wherever its partitions are."""
+        return name in self._registry.image.topics
 
     def find(self, name: str) -> TopicImage:
         """The topic, or an error that says how to get it."""

@@ -2,7 +2,8 @@
 
 Not transactions, and not the allocation of producer ids. The invariant (R-PRO-2): of one producer
 and epoch, a partition accepts each sequence number once and in order. A batch that repeats one of
-the last five is recognised and answered with the offset it got the first time.
+the last five is recognised and answered with the offset it got the first time. Those that copy
+staged writes are remembered apart, and for longer: neither kind pushes out the other.
 
 Entries are plain tuples: `check` and `record` run once per batch on the broker's hot path.
 """
@@ -15,12 +16,17 @@ from typing import Final, NamedTuple, Protocol
 
 from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
 from penstock.model.limits import (
+    COPY_PRODUCER_ID_MIN,
+    COPY_PRODUCER_SILENCE_MS_MAX,
+    COPY_PRODUCERS_PER_PARTITION_MAX,
     PRODUCER_SILENCE_MS_MAX,
     PRODUCER_WINDOW_BATCHES,
     PRODUCERS_PER_PARTITION_MAX,
 )
 
 _SEQUENCE_MAX: Final = 2**31 - 1
+# Of a batch that is known to be in the log, and no more.
+UNKNOWN_OFFSET: Final = -1
 _ENTRY: Final = struct.Struct(
     ">qhqB"
 )  # producer id, epoch, last append time, batches in the window
@@ -62,19 +68,21 @@ class ProducerState:
 
     def __init__(self, kept: Set[int] = frozenset()) -> None:
         self._kept = kept
-        # In the order of their last append, so that the first is the one longest silent.
+        # In the order of their last append, so that the first is the one longest silent; and those
+        # that copy staged writes, likewise.
         self._entries: dict[int, ProducerEntry] = {}
+        self._copies: dict[int, ProducerEntry] = {}
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) + len(self._copies)
 
     def producers(self) -> list[tuple[int, ProducerEntry]]:
-        """Who is remembered, the one longest silent first."""
-        return list(self._entries.items())
+        """Who is remembered, of each kind the one longest silent first."""
+        return [*self._entries.items(), *self._copies.items()]
 
     def check(self, batch: SequencedBatch) -> int | None:
         """The base offset of the batch that this one repeats, or None when it is the next one."""
-        entry = self._entries.get(batch.producer_id)
+        entry = self._like(batch.producer_id).get(batch.producer_id)
         if entry is None:
             if batch.base_sequence != 0:
                 raise UnknownProducer(
@@ -93,7 +101,7 @@ class ProducerState:
 
     def record(self, batch: SequencedBatch, base_offset: int, now_ms: int) -> ProducerEntry | None:
         """Remember an appended batch. Returns what `restore` needs to take it back."""
-        entries = self._entries
+        entries = self._like(batch.producer_id)
         previous = entries.pop(batch.producer_id, None)
         remembered = RememberedBatch(batch.base_sequence, batch.last_sequence, base_offset)
         if previous is None or previous.epoch != batch.producer_epoch:
@@ -101,51 +109,87 @@ class ProducerState:
         else:
             window = (*previous.window[1 - PRODUCER_WINDOW_BATCHES :], remembered)
         entries[batch.producer_id] = ProducerEntry(batch.producer_epoch, now_ms, window)
-        if len(entries) > PRODUCERS_PER_PARTITION_MAX:
+        is_counted = entries is self._entries
+        most = PRODUCERS_PER_PARTITION_MAX if is_counted else COPY_PRODUCERS_PER_PARTITION_MAX
+        if len(entries) > most:
             silent = next((entry for entry in entries if entry not in self._kept), None)
             if silent is not None:
                 del entries[silent]
         return previous
 
+    def record_copy(self, batch: SequencedBatch, base_offset: int, now_ms: int) -> None:
+        """Remember a batch that is in the log, unless what came later is known already: what was
+        remembered may reach further than the log that is read."""
+        entry = self._like(batch.producer_id).get(batch.producer_id)
+        if entry is None or entry.window[-1].base_offset < base_offset:
+            self.record(batch, base_offset, now_ms)
+
+    def before(self, offset: int) -> ProducerState | None:
+        """What was known when the log ended at the offset, as far as it can still matter: of the
+        batches that a producer may yet repeat, those that came later are some. None if it cannot
+        be told from what is remembered."""
+        state = ProducerState(self._kept)
+        for producer_id, entry in self.producers():
+            known = state._like(producer_id)
+            if entry.window[-1].base_offset < offset:
+                known[producer_id] = entry
+                continue
+            window = tuple(batch for batch in entry.window if batch.base_offset < offset)
+            if not window and len(entry.window) == PRODUCER_WINDOW_BATCHES:
+                # Nobody repeats the one before these; but it tells what follows it.
+                first = entry.window[0].first_sequence
+                last = first - 1 if first else _SEQUENCE_MAX
+                window = (RememberedBatch(last, last, UNKNOWN_OFFSET),)
+            if window:
+                known[producer_id] = entry._replace(window=window)
+            elif entry.epoch > 0:
+                # It may have had another epoch before, or none.
+                return None
+        return state
+
     def forget(self, producer_id: int) -> None:
         """It will not come again."""
-        self._entries.pop(producer_id, None)
+        self._like(producer_id).pop(producer_id, None)
 
     def last_batch(self, producer_id: int) -> tuple[int, int] | None:
         """The epoch and the last sequence of the producer's last batch."""
-        entry = self._entries.get(producer_id)
+        entry = self._like(producer_id).get(producer_id)
         return None if entry is None else (entry.epoch, entry.window[-1].last_sequence)
 
     def kept_offset(self) -> int | None:
         """From where on the log tells of all those that are kept how far they came; None if none of
         them has been here."""
-        entries = self._entries
-        kept = [entries[producer_id] for producer_id in self._kept if producer_id in entries]
-        return min((entry.window[-1].base_offset for entry in kept), default=None)
+        found = (self._like(producer_id).get(producer_id) for producer_id in self._kept)
+        offsets = (entry.window[-1].base_offset for entry in found if entry is not None)
+        return min(offsets, default=None)
 
     def restore(self, producer_id: int, previous: ProducerEntry | None) -> None:
         """Take back a `record`. Several are taken back newest first."""
+        entries = self._like(producer_id)
         if previous is None:
-            self._entries.pop(producer_id, None)
+            entries.pop(producer_id, None)
         else:
-            self._entries[producer_id] = previous
+            entries[producer_id] = previous
 
     def expire(self, now_ms: int) -> None:
         """Forget producers that have been silent for too long."""
-        silent_before_ms = now_ms - PRODUCER_SILENCE_MS_MAX
+        self._expire(self._entries, now_ms - PRODUCER_SILENCE_MS_MAX)
+        self._expire(self._copies, now_ms - COPY_PRODUCER_SILENCE_MS_MAX)
+
+    def _expire(self, entries: dict[int, ProducerEntry], silent_before_ms: int) -> None:
         silent = []
-        for producer_id, entry in self._entries.items():
+        for producer_id, entry in entries.items():
             if entry.last_append_ms >= silent_before_ms:
                 break
             if producer_id not in self._kept:
                 silent.append(producer_id)
         for producer_id in silent:
-            del self._entries[producer_id]
+            del entries[producer_id]
 
     def encode(self) -> bytes:
         """The whole state as bytes, for a snapshot."""
         parts: list[bytes] = []
-        for producer_id, entry in self._entries.items():
+        for producer_id, entry in self.producers():
             parts.append(
                 _ENTRY.pack(producer_id, entry.epoch, entry.last_append_ms, len(entry.window))
             )
@@ -161,15 +205,21 @@ class ProducerState:
             while position < len(data):
                 producer_id, epoch, last_append_ms, count = _ENTRY.unpack_from(data, position)
                 position += _ENTRY.size
+                if not 1 <= count <= PRODUCER_WINDOW_BATCHES:
+                    raise CorruptLog(f"A producer snapshot has a producer of {count} batches.")
                 window = tuple(
                     RememberedBatch._make(_BATCH.unpack_from(data, position + _BATCH.size * index))
                     for index in range(count)
                 )
                 position += _BATCH.size * count
-                state._entries[producer_id] = ProducerEntry(epoch, last_append_ms, window)
+                state._like(producer_id)[producer_id] = ProducerEntry(epoch, last_append_ms, window)
         except struct.error as error:
             raise CorruptLog(f"A producer snapshot ends early, at byte {position}.") from error
         return state
+
+    def _like(self, producer_id: int) -> dict[int, ProducerEntry]:
+        """Where those of its kind are."""
+        return self._entries if producer_id < COPY_PRODUCER_ID_MIN else self._copies
 
     def _check_new_epoch(self, batch: SequencedBatch, entry: ProducerEntry) -> None:
         if batch.producer_epoch < entry.epoch:

@@ -9,17 +9,16 @@
     ├── ProducerError        OutOfOrderSequence  ProducerFenced  UnknownProducer
     │                        TransactionsRefused
     ├── GroupError           UnknownGroup  GroupNotEmpty  InvalidGroup  GroupFull  UnknownMember
-    │                        FencedInstance  UnreleasedInstance
-    │                        IllegalGeneration  RebalanceInProgress  InconsistentProtocol
-    │                        InvalidSessionTimeout  FencedMemberEpoch  StaleMemberEpoch
-    │                        UnsupportedAssignor  GroupSubscribed  OffsetMetadataTooLarge
-    │                        InvalidRegularExpression
+    │                        FencedInstance  UnreleasedInstance  IllegalGeneration
+    │                        RebalanceInProgress  InconsistentProtocol  InvalidSessionTimeout
+    │                        FencedMemberEpoch  StaleMemberEpoch  UnsupportedAssignor
+    │                        GroupSubscribed  OffsetMetadataTooLarge  InvalidRegularExpression
     ├── StagedWriteError     StagedBatchesMissing
-    ├── OffsetOutOfRange
-    ├── NotLeader, NotEnoughReplicas, NotEnoughReplicasAfterAppend, StaleTerm, UnknownTerm
+    ├── OffsetOutOfRange, StaleTerm, UnknownTerm
+    ├── NotLeader, NotCoordinator, NotEnoughReplicas, NotEnoughReplicasAfterAppend
     ├── StorageError         DiskFull  StorageFailed  CorruptLog  CorruptFacts
     ├── UnavailableError     TimedOut  Busy  ShuttingDown  ConnectionLost
-    │                        ChangedMeanwhile  RegistryUnavailable
+    │                        ChangedMeanwhile  RegistryUnavailable  CoordinatorLoading
     └── InvalidRequest, InternalError, ClientClosed
 
 A message is one sentence that says what is wrong and what to do. `retriable` says whether the same
@@ -380,6 +379,13 @@ class NotLeader(PenstockError):
     retriable = True
 
 
+class NotCoordinator(PenstockError):
+    """This broker does not look after this now: ask again which one does."""
+
+    code = 56
+    retriable = True
+
+
 class NotEnoughReplicas(PenstockError):
     """Fewer replicas are in sync than the topic's min_insync_replicas asks for."""
 
@@ -486,3 +492,9 @@ class RegistryUnavailable(UnavailableError):
     """The registry cannot be reached: what is there is served, nothing can be changed."""
 
     code = 76
+
+
+class CoordinatorLoading(UnavailableError):
+    """The broker has just begun to look after this, and is reading what there is: try again."""
+
+    code = 77

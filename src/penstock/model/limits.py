@@ -87,6 +87,15 @@ PRODUCERS_PER_PARTITION_MAX: Final = 10_000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.
 PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 
+# Producer ids that are drawn by lot for the copies of staged writes begin here, far beyond those
+# that are counted. So every partition knows them, also on a broker that knows of no staged write.
+COPY_PRODUCER_ID_MIN: Final = 2**62
+# It remembers those apart from the others, one for each committed epoch that it has a part of: a
+# copy that goes on after its coordinator or its partition's leader was lost must be recognised.
+# Some 300 bytes each; a copy that takes longer than so many others, or than a month, may repeat.
+COPY_PRODUCERS_PER_PARTITION_MAX: Final = 1_000
+COPY_PRODUCER_SILENCE_MS_MAX: Final = 30 * 24 * 60 * 60 * 1000
+
 # Envelopes of produce calls whose meaning a connection remembers: a producer's partitions, and
 # no envelope that somebody padded.
 PRODUCE_TARGETS_MAX: Final = 1_000
@@ -166,6 +175,8 @@ PARCEL_LETTERS_MAX: Final = 20_000
 # What waits to be sent to one peer before messages are dropped, which Raft repeats; at twice as
 # much the peer does not keep up even with heartbeats, and is disconnected.
 PEER_QUEUE_BYTES_MAX: Final = 32 * MIB
+# What a copy that begins anew is told of what came before: producers, some 100 bytes each.
+RESET_PAYLOAD_BYTES_MAX: Final = 8 * MIB
 # Messages to one replica that wait while it saves its state, with their batches; further ones are
 # dropped, and sent again. No more than its leader has on the way to it, and what the others say.
 MESSAGES_WAITING_MAX: Final = 32

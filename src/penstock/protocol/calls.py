@@ -89,6 +89,13 @@ LIST_DELETED_TOPICS: Final = CallType(
     pb.ListDeletedTopicsResponse,
 )
 RAFT: Final = CallType(pb.CALL_RAFT, "Raft", pb.RaftRequest, pb.RaftResponse)
+FIND_COORDINATOR: Final = CallType(
+    pb.CALL_FIND_COORDINATOR,
+    "FindCoordinator",
+    pb.FindCoordinatorRequest,
+    pb.FindCoordinatorResponse,
+)
+COPY: Final = CallType(pb.CALL_COPY, "Copy", pb.CopyRequest, pb.CopyResponse)
 META_CHANGE: Final = CallType(
     pb.CALL_META_CHANGE, "MetaChange", pb.MetaChangeRequest, pb.MetaChangeResponse
 )
@@ -156,6 +163,8 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     LIST_REMOVALS,
     LIST_DELETED_TOPICS,
     RAFT,
+    FIND_COORDINATOR,
+    COPY,
     META_CHANGE,
     META_FETCH,
     META_HEARTBEAT,

@@ -32,6 +32,8 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_LIST_REMOVALS: _ClassVar[Call]
     CALL_LIST_DELETED_TOPICS: _ClassVar[Call]
     CALL_RAFT: _ClassVar[Call]
+    CALL_FIND_COORDINATOR: _ClassVar[Call]
+    CALL_COPY: _ClassVar[Call]
     CALL_META_CHANGE: _ClassVar[Call]
     CALL_META_FETCH: _ClassVar[Call]
     CALL_META_HEARTBEAT: _ClassVar[Call]
@@ -64,6 +66,8 @@ CALL_COMMITTED_EPOCH: Call
 CALL_LIST_REMOVALS: Call
 CALL_LIST_DELETED_TOPICS: Call
 CALL_RAFT: Call
+CALL_FIND_COORDINATOR: Call
+CALL_COPY: Call
 CALL_META_CHANGE: Call
 CALL_META_FETCH: Call
 CALL_META_HEARTBEAT: Call
@@ -289,7 +293,7 @@ class DescribeTopicRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class DescribeTopicResponse(_message.Message):
-    __slots__ = ("name", "id", "config", "changed", "partitions")
+    __slots__ = ("name", "id", "config", "changed", "partitions", "broker")
     class Partition(_message.Message):
         __slots__ = ("partition", "leader", "log_start_offset", "high_watermark", "log_end_offset", "bytes", "segments", "error", "replicas", "in_sync")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -325,12 +329,14 @@ class DescribeTopicResponse(_message.Message):
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
     name: str
     id: str
     config: _containers.ScalarMap[str, str]
     changed: _containers.RepeatedScalarFieldContainer[str]
     partitions: _containers.RepeatedCompositeFieldContainer[DescribeTopicResponse.Partition]
-    def __init__(self, name: _Optional[str] = ..., id: _Optional[str] = ..., config: _Optional[_Mapping[str, str]] = ..., changed: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[_Union[DescribeTopicResponse.Partition, _Mapping]]] = ...) -> None: ...
+    broker: int
+    def __init__(self, name: _Optional[str] = ..., id: _Optional[str] = ..., config: _Optional[_Mapping[str, str]] = ..., changed: _Optional[_Iterable[str]] = ..., partitions: _Optional[_Iterable[_Union[DescribeTopicResponse.Partition, _Mapping]]] = ..., broker: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
     __slots__ = ("name", "set", "reset")
@@ -364,6 +370,28 @@ class AddPartitionsRequest(_message.Message):
 class AddPartitionsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class FindCoordinatorRequest(_message.Message):
+    __slots__ = ("kind",)
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[FindCoordinatorRequest.Kind]
+        KIND_GROUPS: _ClassVar[FindCoordinatorRequest.Kind]
+        KIND_STAGED_WRITES: _ClassVar[FindCoordinatorRequest.Kind]
+    KIND_UNSPECIFIED: FindCoordinatorRequest.Kind
+    KIND_GROUPS: FindCoordinatorRequest.Kind
+    KIND_STAGED_WRITES: FindCoordinatorRequest.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kind: FindCoordinatorRequest.Kind
+    def __init__(self, kind: _Optional[_Union[FindCoordinatorRequest.Kind, str]] = ...) -> None: ...
+
+class FindCoordinatorResponse(_message.Message):
+    __slots__ = ("broker", "address")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    broker: int
+    address: str
+    def __init__(self, broker: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class GroupOffset(_message.Message):
     __slots__ = ("topic", "partition", "offset", "metadata")
@@ -493,6 +521,22 @@ class CommittedEpochResponse(_message.Message):
     epoch: int
     def __init__(self, epoch: _Optional[int] = ...) -> None: ...
 
+class CopyRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "coordinator_term")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: str
+    partition: int
+    coordinator_term: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., coordinator_term: _Optional[int] = ...) -> None: ...
+
+class CopyResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ListRemovalsRequest(_message.Message):
     __slots__ = ("topic", "partition")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -609,16 +653,18 @@ class RaftRequest(_message.Message):
         asked_offset: int
         def __init__(self, is_matching: _Optional[bool] = ..., end_offset: _Optional[int] = ..., last_term: _Optional[int] = ..., asked_offset: _Optional[int] = ...) -> None: ...
     class Reset(_message.Message):
-        __slots__ = ("start_offset", "start_term", "voters", "learners")
+        __slots__ = ("start_offset", "start_term", "voters", "learners", "payload_bytes")
         START_OFFSET_FIELD_NUMBER: _ClassVar[int]
         START_TERM_FIELD_NUMBER: _ClassVar[int]
         VOTERS_FIELD_NUMBER: _ClassVar[int]
         LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
         start_offset: int
         start_term: int
         voters: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
         learners: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
-        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ...) -> None: ...
+        payload_bytes: int
+        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
     class Campaign(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...

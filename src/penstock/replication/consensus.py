@@ -16,9 +16,10 @@ from typing import Final, assert_never
 
 from penstock.model.errors import BatchError, CorruptLog, DiskFull
 from penstock.model.ids import PartitionId
-from penstock.model.limits import MESSAGES_WAITING_MAX
+from penstock.model.limits import MESSAGES_WAITING_MAX, RESET_PAYLOAD_BYTES_MAX
 from penstock.raft.campaign import Campaign
 from penstock.raft.core import Raft
+from penstock.raft.following import Following
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -73,6 +74,10 @@ def recovered(
         now_ms=around.monotonic_ms(),
     )
     raft.state.is_unsaved |= saved != kept
+    # What was deleted on request was committed: retention may take it before Raft knows more. A
+    # segment ends where a batch does, and what is committed must not end elsewhere.
+    ends = (segment.next_offset for segment in log.sealed_segments())
+    raft.state.commit(max((end for end in ends if end <= log.start_offset), default=0))
     return raft, Keeper(directory, kept)
 
 
@@ -100,8 +105,8 @@ class Consensus:
         self._saving: SaveJob | None = None
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
-        self._writing = Writing(owner, self.raft, log, around)
-        self._sender = Sender(self.raft, log, partition, around.peers)
+        self._writing = Writing(owner, self.raft, log, around, self._job_over)
+        self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
         # Until then it goes on campaigning at once, though nobody may have answered.
         self._hurries_until_ms = 0
@@ -110,8 +115,9 @@ class Consensus:
             self._hurries_until_ms = now_ms + 2 * around.timing.election_ms
 
     @property
-    def is_saving(self) -> bool:
-        return self._saving is not None
+    def has_job(self) -> bool:
+        """Whether something of it is under way on the disk."""
+        return self._saving is not None or self._log.is_changing
 
     @property
     def claim(self) -> Claim | None:
@@ -138,7 +144,7 @@ class Consensus:
     @property
     def is_busy(self) -> bool:
         """Whether everything has to wait until something is on the disk."""
-        return self._saving is not None or self._is_stuck or self._writing.is_resetting
+        return self._saving is not None or self._is_stuck or self._writing.is_changing
 
     def deadline_ms(self, now_ms: int) -> int:
         """When `on_time` must be called."""
@@ -153,6 +159,8 @@ class Consensus:
             for progress in leading.followers.values():
                 if progress.is_waiting:
                     deadline_ms = min(deadline_ms, progress.asked_ms + retry_ms)
+            if self._sender.held_until_ms is not None:
+                deadline_ms = min(deadline_ms, self._sender.held_until_ms)
         return deadline_ms
 
     # --- what comes from outside -----------------------------------------------------------------
@@ -173,11 +181,15 @@ class Consensus:
             if is_hurrying and isinstance(self.raft.part, Campaign):
                 retry_ms = now_ms + _FIRST_CAMPAIGN_RETRY_MS
                 self.raft.deadline_ms = min(self.raft.deadline_ms, retry_ms)
+            self._owner.on_part()
 
     def catch_up(self) -> None:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
         if self._log.written_offset > self.raft.state.terms.end_offset:
             self.raft.extended(self._log.written_offset)
+        if self._owner.durable_offset > self.raft.state.durable_offset:
+            # It is committed, and must be known to be before others have a say in that.
+            self.raft.durable(self._owner.durable_offset, self._around.monotonic_ms())
         self._follow_start()
 
     def follow_claim(self, sender: Node, term: int, commit_offset: int) -> None:
@@ -190,11 +202,22 @@ class Consensus:
             self.raft.follow_commit(sender, term, commit_offset, self._around.monotonic_ms())
         except CorruptLog as error:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
+        self._owner.on_part()
+
+    def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
+        """The leader said so earlier; that it leads is not said again. `turn` must follow."""
+        part = self.raft.part
+        if self.is_busy or self._inbox or not isinstance(part, Following):
+            return
+        if (part.leader, self.raft.state.term) == (leader, term):
+            part.follow_commit(commit_offset)
 
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
         leading = self.raft.leading
-        if leading is None or self.is_busy or not leading.may_change(membership):
+        if leading is None or self._log.failed or self.is_busy:
+            return False
+        if not leading.may_change(membership):
             return False
         self._writing.finish_proposals()
         self._writing.append_own(
@@ -212,6 +235,20 @@ class Consensus:
         self.turn()
         return is_tried
 
+    def give_way(self) -> None:
+        """Ask whoever of those in sync has most to lead instead, since the disk here does not take
+        what a leader writes. Until another leads, nothing changes here."""
+        leading = self.raft.leading
+        if leading is None:
+            return
+        followers = leading.followers
+        nodes = [node for node in self.in_sync.nodes if node in followers]
+        if nodes:
+            successor = max(nodes, key=lambda node: followers[node].match_offset)
+            logger.warning("%s is to be led by %s", self._log.name, successor)
+            request = CampaignRequest(term=self.raft.state.term)
+            self._around.peers.send(successor, self._partition, request, b"")
+
     # --- the loop --------------------------------------------------------------------------------
 
     def turn(self) -> None:
@@ -227,7 +264,7 @@ class Consensus:
         """Whether nothing has to be waited for."""
         now_ms = self._around.monotonic_ms()
         raft, state, log = self.raft, self.raft.state, self._log
-        if log.failed:
+        if log.failed or log.is_changing:
             return False
         self._follow_start()
         while True:
@@ -272,15 +309,21 @@ class Consensus:
         job, self._saving = self._saving, None
         assert job is not None
         if job.error is None:
-            self._keeper.kept = job.saved
+            self._keeper.on_saved(job)
+            self.raft.saved(self._around.monotonic_ms())
         elif isinstance(job.error, DiskFull):
             # Nobody was told anything, so it may be tried again.
             logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)
             self.raft.state.is_unsaved = True
-            self._is_stuck = True
+            if self.raft.leading is not None:
+                self._writing.take_back_own(job.error)
+            self._is_stuck = self._keeper.is_due(self.raft)
             self._writing.try_later()
         else:
             self._owner.fail(job.error)
+        self._job_over()
+
+    def _job_over(self) -> None:
         self.turn()
         self._around.driver.end_turn()
         self._owner.idleness.tell()
@@ -299,6 +342,7 @@ class Consensus:
             self._dispatch(sender, message, payload)
         except (BatchError, CorruptLog) as error:
             logger.error("%s: a message from %s is refused: %s", self._log.name, sender, error)
+        self._owner.on_part()
 
     def _dispatch(self, sender: Node, message: Message, payload: memoryview) -> None:
         raft, now_ms = self.raft, self._around.monotonic_ms()
@@ -308,10 +352,7 @@ class Consensus:
             case AppendAnswer():
                 raft.on_append_answer(sender, message, now_ms)
             case ResetRequest():
-                # Not in the middle of something else: the leader asks again.
-                is_free = not self._writing.is_receiving
-                if is_free and raft.on_reset_request(sender, message, now_ms):
-                    self._writing.reset(message.start_offset)
+                self._on_reset(sender, message, payload, now_ms)
             case VoteRequest():
                 raft.on_vote_request(sender, message, now_ms)
             case VoteAnswer():
@@ -321,6 +362,17 @@ class Consensus:
             case _:
                 assert_never(message)
 
+    def _on_reset(
+        self, sender: Node, request: ResetRequest, payload: memoryview, now_ms: int
+    ) -> None:
+        if len(payload) > RESET_PAYLOAD_BYTES_MAX:
+            raise CorruptLog(f"{len(payload)} bytes came with a new start, which is too much.")
+        # Not in the middle of something else: the leader asks again.
+        is_free = not self._writing.is_receiving
+        if is_free and self.raft.on_reset_request(sender, request, now_ms):
+            self._keeper.begin_anew(request.start_offset, bytes(payload))
+            self._writing.reset(request.start_offset)
+
     def _on_append(
         self, sender: Node, request: AppendRequest, payload: memoryview, now_ms: int
     ) -> None:
@@ -329,7 +381,10 @@ class Consensus:
         plan = self.raft.plan_append(sender, request, now_ms)
         if plan is None:
             return
-        if plan.truncate_to is not None and not self._writing.cut(plan.truncate_to):
+        if plan.truncate_to is not None:
+            if self._writing.cut(plan.truncate_to):
+                # When that is done, what the request asks for is planned again.
+                self._inbox.appendleft((sender, request, bytes(payload)))
             return
         self.raft.written(plan.batches, now_ms)
         self._writing.receive(request, received[plan.first :])

@@ -13,7 +13,7 @@ nothing beyond it is ever read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import (
@@ -25,7 +25,6 @@ from penstock.model.errors import (
     StorageFailed,
 )
 from penstock.model.ids import PartitionId
-from penstock.model.removal import Removal
 from penstock.model.topic_config import Durability
 from penstock.raft.membership import Membership, Node
 from penstock.records.header import BatchHeader
@@ -34,6 +33,7 @@ from penstock.replication.deletions import Deletions
 from penstock.replication.flushing import Flushing
 from penstock.replication.idleness import Idleness
 from penstock.replication.in_sync import NOBODY
+from penstock.replication.patience import Patience
 from penstock.replication.transport import Surroundings
 from penstock.replication.waiting import ACKS_ALL, Done, Waiting
 from penstock.storage.files import Directory
@@ -97,6 +97,8 @@ class Replica:
         self.min_insync_replicas = min_insync_replicas
         self.failure: StorageError | None = None
         self.listener: Listener | None = None
+        # What a copy that begins anew must know of what came before; None if it cannot be told now.
+        self.snapshot: Callable[[], bytes | None] = bytes
         self.is_leader = False
         # Of the voters, those who have everything or had it lately; nobody where another leads.
         self.in_sync: frozenset[Node] = NOBODY
@@ -110,7 +112,7 @@ class Replica:
             includes_active=durability == "fsync",
             on_durable=self._on_durable,
             on_failed=self.fail,
-            on_over=self.idleness.tell,
+            on_over=self._on_flush_over,
         )
         self.consensus = Consensus(
             self,
@@ -132,6 +134,7 @@ class Replica:
         self._accepts = False
         # As of the last turn.
         self.term = -1
+        self._patience = Patience()
         self._waiting = Waiting()
         self._by_acks = self._waiting.by_acks
         self._by_commit = self._waiting.by_commit
@@ -188,10 +191,6 @@ class Replica:
         else:
             self.deletions.delete_before(offset, done)
 
-    def explain(self, removals: Iterable[Removal]) -> None:
-        """Remember why offsets are gone. What is gone by now: files may still be unlinked."""
-        self.deletions.explain(removals)
-
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
         self._dirty = False
@@ -244,6 +243,10 @@ class Replica:
     def close(self) -> CleanEnd | None:
         """Make everything durable and let the files go. None when the log had failed."""
         assert self._is_idle(), "closed while a job was running"
+        if self.log.next_offset > self.log.written_offset:
+            # It waits for a state that the disk has no room for.
+            self.log.unstage()
+            self.on_written(StorageFailed(f"{self.name} was closed before it could be written."))
         clean_end = self.log.close()
         if clean_end is not None and self.is_alone:
             self._advance(clean_end.next_offset)
@@ -274,6 +277,7 @@ class Replica:
         if self.listener is not None:
             self.listener.on_written(error)
         if error is None:
+            self._patience.on_taken()
             if self.durability == "os":
                 self.durable_offset = self.log.written_offset
         elif self.log.failed:
@@ -281,6 +285,8 @@ class Replica:
         else:
             # The offsets of what is not in the file go to the next ones.
             self._waiting.fail_after(self.log.next_offset, error)
+            if self._patience.is_over(self._around.monotonic_ms()):
+                self.consensus.give_way()
 
     def on_copied(self, headers: Sequence[BatchHeader]) -> None:
         if self.durability == "os":
@@ -295,6 +301,17 @@ class Replica:
         self._waiting.fail_after(offset, _refusal(self.name, self.failure))
         if self.listener is not None:
             self.listener.on_truncated(offset)
+
+    def on_part(self) -> None:
+        raft = self.consensus.raft
+        if self.is_leader and (raft.leading is None or self.term != raft.state.term):
+            self._lose_leadership()
+
+    def _lose_leadership(self) -> None:
+        self.is_leader = self._accepts = False
+        self._waiting.fail_after(-1, _refusal(self.name, None))
+        if self.listener is not None:
+            self.listener.on_leadership(False)
 
     def on_progress(self) -> None:
         raft = self.consensus.raft
@@ -324,7 +341,9 @@ class Replica:
         self._accepts = is_leader and leading is not None and leading.transfer_to is None
         # Raft has to hear of the commit by which the others left, so that it can be told.
         is_served = (
-            not self._waiting.by_durable and state.members.latest.offset < state.commit_offset
+            not self._waiting.by_durable
+            and self.min_insync_replicas <= 1
+            and state.members.latest.offset < state.commit_offset
         )
         if is_leader and state.is_alone and not state.membership.learners and is_served:
             self.is_alone = True
@@ -347,6 +366,7 @@ class Replica:
             if self.is_leader:
                 self._lose_leadership()
             self._around.peers.note(self.partition, None)
+            self.consensus.give_way()
         # Those who waited are told of the failure, so it must not come back after a restart: the
         # kernel may still have it in its cache, and would say that it is on the disk. But others
         # may count on what was reported to be durable here.
@@ -364,6 +384,11 @@ class Replica:
             self.consensus.turn()
             self._driver.end_turn()
 
+    def _on_flush_over(self) -> None:
+        self.idleness.tell()
+        # What there was to say because of it is sent.
+        self._driver.end_turn()
+
     def _advance(self, offset: int) -> None:
         if offset <= self.high_watermark:
             return
@@ -379,19 +404,14 @@ class Replica:
         """Everything before it is committed, and where this replica leads, as many have it as the
         topic asks for (R-REP-3): that may be more than a majority."""
         leading = None if self.is_alone else self.consensus.raft.leading
-        if leading is None or self.min_insync_replicas <= leading.majority:
+        if leading is None or self.min_insync_replicas <= 1:
             return self.high_watermark
+        # A majority of those who voted when it was committed need not be one of these.
         return min(self.high_watermark, leading.replicated_offset(self.min_insync_replicas))
 
-    def _lose_leadership(self) -> None:
-        self.is_leader = self._accepts = False
-        self._waiting.fail_after(-1, _refusal(self.name, None))
-        if self.listener is not None:
-            self.listener.on_leadership(False)
-
     def _is_idle(self) -> bool:
-        is_saving = self.consensus.is_saving
-        return self.deletions.is_idle and not is_saving and not self.flushing.is_running
+        has_job = self.consensus.has_job
+        return self.deletions.is_idle and not has_job and not self.flushing.is_running
 
 
 def _refusal(name: str, failure: StorageError | None) -> PenstockError:

@@ -7,24 +7,31 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import pytest
 
 from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
+from penstock.broker.context import Context
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
+from penstock.broker.group_snapshot import build_batches
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
 from penstock.coordination.group.classic_messages import JoinRequest
 from penstock.coordination.group.coordinator import CommitRequest
 from penstock.coordination.group.offsets import CommittedOffset
+from penstock.coordination.group.records import encode_offset
 from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
+from penstock.records.header import read_header
 from penstock.registry.embedded import EmbeddedRegistry
+from penstock.replication.control import first_of_term
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
+from penstock.replication.replica import Replica
 from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.support import CONFIG, ManualClock, alone
 
@@ -39,6 +46,13 @@ class Life:
     partitions: Partitions
     registry: EmbeddedRegistry
     clock: ManualClock
+    leaders: Leaders
+    config: BrokerConfig
+
+    @property
+    def context(self) -> Context:
+        """Of handlers, as far as groups need it."""
+        return cast(Context, self)
 
     async def answered(self, ask: Callable[[Callable[[object], None]], None]) -> object:
         """What the groups answer, or raise."""
@@ -89,6 +103,46 @@ class Life:
         assert found is None or isinstance(found, CommittedOffset)
         return None if found is None else found.offset
 
+    # --- as if there were other brokers ----------------------------------------------------------
+
+    def lose(self) -> None:
+        """Another broker leads the topic from now on."""
+        self._replica._lose_leadership()
+
+    def gain(self) -> None:
+        """This broker leads it again, in a new term."""
+        replica = self._replica
+        replica.term += 1
+        replica.is_leader = replica._accepts = True
+        assert replica.listener is not None
+        replica.listener.on_leadership(True)
+
+    async def commit_elsewhere(self, group: str, offset: int) -> None:
+        """What the other broker writes while it leads, first of all that it does."""
+        committed = CommittedOffset(
+            topic="orders",
+            topic_id=self.registry.image.topic("orders").id,
+            partition=0,
+            offset=offset,
+        )
+        record = encode_offset(group, committed)
+        [built] = build_batches([(record.key, record.value)], self.clock.now_ms())
+        replica = self._replica
+        replica.term += 1
+        replica._accepts = True
+        for batch in (first_of_term(self.clock.now_ms()), built):
+            view = memoryview(batch)
+            replica.propose(read_header(view), view, None)
+        replica._accepts = False
+        self.log._driver.end_turn()
+        async with asyncio.timeout(5):
+            while replica.high_watermark < replica.log.next_offset:
+                await asyncio.sleep(0)
+
+    @property
+    def _replica(self) -> Replica:
+        return self.partitions.find("__offsets", 0).replica
+
 
 @contextlib.asynccontextmanager
 async def living(
@@ -114,7 +168,7 @@ async def living(
     groups = GroupCoordinator(coordinator_config(config), log, registry=registry, clock=clock)
     await groups.start()
     try:
-        yield Life(groups, log, topics, partitions, registry, clock)
+        yield Life(groups, log, topics, partitions, registry, clock, leaders, config)
     finally:
         groups.begin_closing()
         await groups.stop()

@@ -8,14 +8,15 @@ import contextlib
 import pytest
 import uvloop
 
-from penstock.broker import group_coordinator
+from penstock.broker import group_coordinator, group_snapshot
 from penstock.coordination.group.classic_messages import GroupState, JoinAnswer
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
 from penstock.model.errors import (
-    Busy,
+    CoordinatorLoading,
     DiskFull,
     InternalError,
+    NotCoordinator,
     PenstockError,
     ShuttingDown,
     StorageFailed,
@@ -123,11 +124,11 @@ async def test_groups_are_not_read_again_all_the_time(monkeypatch: pytest.Monkey
         for _ in range(2):
             with pytest.raises(DiskFull):
                 await life.commit("g", 2)
-        with pytest.raises(Busy):
+        with pytest.raises(CoordinatorLoading):
             await life.offset("g")
         async with asyncio.timeout(5):
             while True:
-                with contextlib.suppress(Busy):
+                with contextlib.suppress(CoordinatorLoading):
                     assert await life.offset("g") == 1
                     break
                 await asyncio.sleep(0)
@@ -179,7 +180,7 @@ async def test_a_bug_costs_what_is_in_memory_alone(
             await life.answered(lambda answer: life.groups.submit(answer, wrong))
         with pytest.raises(InternalError):
             await commit
-        with pytest.raises(Busy):
+        with pytest.raises(CoordinatorLoading):
             await life.offset("g")
         gate.open.set()
         async with asyncio.timeout(5):
@@ -274,3 +275,136 @@ async def test_damage_is_told_and_not_hidden() -> None:
             await life.offset("g")
         with pytest.raises(StorageFailed, match="Groups cannot be served"):
             await life.commit("g", 1)
+
+
+# --- one broker looks after the groups -----------------------------------------------------------
+
+
+async def test_whoever_begins_to_lead_reads_what_others_wrote() -> None:
+    """R-REP-2: another broker takes over, and nothing that was acknowledged is lost."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        life.lose()
+        await life.commit_elsewhere("g", 2)
+        await life.commit_elsewhere("h", 7)
+        life.gain()
+        await turns()
+        assert [await life.offset(group) for group in "gh"] == [2, 7]
+        await life.commit("g", 3)
+        assert await life.offset("g") == 3
+
+
+async def test_where_another_leads_everybody_is_sent_on() -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        life.lose()
+        for _ in range(2):
+            with pytest.raises(NotCoordinator):
+                await life.offset("g")
+            with pytest.raises(NotCoordinator):
+                await life.commit("g", 2)
+            await turns()
+        assert life.groups._groups is None
+        assert life.groups._timer is None, "time is the other's affair too"
+
+
+async def test_members_that_wait_are_told_when_the_broker_no_longer_leads() -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        joins: list[object] = []
+        life.start_join(joins.append, "others")
+        life.lose()
+        await turns()
+        assert [type(what) for what in joins] == [NotCoordinator]
+
+
+async def test_a_write_that_a_change_of_leaders_cuts_short_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows whether it will be read again; whoever asks the next leader finds out."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        gate = Gate(monkeypatch)
+        answers: list[object] = []
+        life.start_commit(answers.append, "g", 2)
+        life.start_commit(lambda what: answers.append(what), "g", 3)
+        life.lose()
+        await turns()
+        assert [type(what) for what in answers] == [NotCoordinator, NotCoordinator]
+        gate.open.set()
+        life.gain()
+        await turns()
+        assert await life.offset("g") in (1, 2)
+
+
+async def test_what_is_decided_on_what_was_known_in_another_term_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lost and gained again before anybody was told: others may have written in between."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        end_offset = life.partitions.find("__offsets", 0).replica.log.next_offset
+        life.lose()
+        life.gain()
+        with pytest.raises(CoordinatorLoading):
+            await life.commit("g", 2)
+        assert life.partitions.find("__offsets", 0).replica.log.next_offset == end_offset
+        await turns()
+        assert await life.offset("g") == 1
+
+
+async def test_much_is_read_in_turns_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_snapshot, "_SLICE_RECORDS", 1)
+    async with living(SimulatedDisk()) as life:
+        for offset in range(10):
+            await life.commit("g", offset)
+        life.lose()
+        life.gain()
+        await turns(4)
+        with pytest.raises(CoordinatorLoading, match="being read"):
+            await life.offset("g")
+        await turns(20)
+        assert await life.offset("g") == 9
+
+
+async def test_reading_ends_when_another_begins_to_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_snapshot, "_SLICE_RECORDS", 1)
+    async with living(SimulatedDisk()) as life:
+        for offset in range(10):
+            await life.commit("g", offset)
+        life.lose()
+        life.gain()
+        await turns(4)
+        life.lose()
+        await turns(20)
+        with pytest.raises(NotCoordinator):
+            await life.offset("g")
+        await life.commit_elsewhere("g", 11)
+        life.gain()
+        await turns(30)
+        assert await life.offset("g") == 11
+
+
+async def test_damage_is_looked_at_again_by_whoever_begins_to_lead() -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        life.groups._groups = None
+        life.groups._failure = StorageFailed("Groups cannot be served")
+        life.lose()
+        await turns()
+        life.gain()
+        await turns()
+        assert await life.offset("g") == 1
+
+
+async def test_a_topic_that_somebody_else_makes_meanwhile() -> None:
+    """Before there is a topic every broker may be asked; only its leader keeps what it decides."""
+    async with living(SimulatedDisk()) as life:
+        assert await life.offset("g") is None
+        joins: list[object] = []
+        life.start_join(joins.append)
+        await life.log.make()
+        await turns()
+        assert [type(what) for what in joins] == [NotCoordinator]
+        await life.commit("g", 1)
+        assert await life.offset("g") == 1

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.broker import staged_copy
+from penstock.broker import staged_copy, staged_destination
 from penstock.coordination.staging.records import NamedAttempt
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import batch
@@ -71,7 +71,7 @@ async def test_what_is_staged_is_written_also_when_the_registry_was_lost() -> No
 async def test_numbers_that_end_begin_again_in_another_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(staged_copy, "_SEQUENCE_MAX", 4)
+    monkeypatch.setattr(staged_destination, "_SEQUENCE_MAX", 4)
     monkeypatch.setattr(staged_copy, "_CHUNK_BYTES", 1)
     disk = SimulatedDisk()
     async with living(disk) as life:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 
-from penstock.model.errors import NotLeader, PenstockError, StorageError
+import pytest
+
+from penstock.model.errors import DiskFull, NotLeader, PenstockError, StorageError, StorageFailed
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
+    CampaignRequest,
     ResetRequest,
     VoteAnswer,
     VoteRequest,
@@ -15,6 +18,8 @@ from penstock.raft.messages import (
 from penstock.records.header import read_header
 from penstock.replication.saved_state import RAFT_JOURNAL
 from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
+
+NOTHING = memoryview(b"")
 
 
 def vote(term: int) -> VoteRequest:
@@ -75,6 +80,8 @@ def test_another_leader_s_batches_replace_what_was_not_committed() -> None:
     told: list[PenstockError | None] = []
     one.replica.when_committed(4, told.append)
     one.append(2, (1, 2), made(2, 1, term=2, value=b"other"))
+    assert told == [], "it is cut beside the loop"
+    one.flusher.run_one()
     assert ("truncated", 2) in one.heard
     assert [type(error) for error in told] == [NotLeader]
     one.flusher.run_all()
@@ -194,6 +201,20 @@ def test_whoever_waits_hears_that_another_leads() -> None:
     except NotLeader:
         return
     raise AssertionError("proposed to a follower")
+
+
+def test_nothing_is_proposed_while_it_is_saved_that_another_may_lead() -> None:
+    """R-REP-1. Found by a benchmark on a machine that was too busy to keep its leaders: what was
+    proposed in that moment was written by a replica that did not lead any more."""
+    one = One()
+    one.lead()
+    told = one.propose()
+    one.receive(AppendAnswer(term=2, is_matching=False, end_offset=0))
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.flusher.run_all()
+    assert one.log.written_offset == one.replica.consensus.raft.state.terms.end_offset == 3
+    assert isinstance(told[0], NotLeader)
 
 
 def test_what_is_proposed_while_a_membership_is_saved_is_kept() -> None:
@@ -368,3 +389,102 @@ def test_it_does_not_go_on_so_for_ever() -> None:
     one.participant.on_time(one.clock.time_ms)
     one.driver.end_turn()
     assert one.said() == []
+
+
+def test_a_leader_whose_disk_fails_asks_the_one_that_has_most_to_lead() -> None:
+    """R-REP-2: another takes over at once, and what was committed can still be read here."""
+    one = One()
+    one.lead()
+    one.answer(1, sender=THIRD)
+    told = one.propose()
+    one.driver.end_turn()
+    one.answer(3, sender=THIRD)
+    one.disk.fail_next("flush", errno.EIO)
+    one.sent.clear()
+    one.flusher.run_all()
+    assert one.sent == [(THIRD, CampaignRequest(term=1), b"")]
+    assert [type(error) for error in told] == [StorageFailed]
+    assert ("leads", False) in one.heard
+    assert one.claims[-1] is None
+    assert one.replica.read(0, 1 << 20).length > 0
+
+
+def test_a_leader_that_has_no_room_for_long_asks_another_to_lead() -> None:
+    """R-REP-2: and goes on until another does."""
+    one = One()
+    one.lead()
+    one.disk.capacity_bytes = 0
+    one.sent.clear()
+    for wait_ms in (500, 600, 500):
+        one.clock.time_ms += wait_ms
+        one.alive_ms[OTHER] = one.clock.time_ms
+        assert [type(error) for error in refused(one)] == [DiskFull]
+    assert (OTHER, CampaignRequest(term=1), b"") in one.sent
+    assert one.replica.is_leader
+    one.disk.capacity_bytes = None
+    assert one.propose() == []
+
+
+def refused(one: One) -> list[PenstockError | None]:
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    return told
+
+
+def test_a_leader_without_room_to_save_takes_back_what_it_could_not_tell_of() -> None:
+    one = One()
+    one.lead()
+    one.disk.capacity_bytes = 0
+    assert one.participant.change_membership(Membership(frozenset({ME, OTHER})))
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    assert [type(error) for error in told] == [DiskFull]
+    assert one.replica.is_leader
+    assert not one.participant.is_busy, "it is not in the way of anything else"
+    assert one.replica.consensus.raft.state.membership.voters == {ME, OTHER, THIRD}
+    one.disk.capacity_bytes = None
+    told = one.propose()
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.answer(3)
+    assert told == [None]
+
+
+def test_a_leader_that_hears_of_a_newer_term_takes_nothing_more() -> None:
+    """Not while that is being saved, and not in the turn in which it is heard: what was staged in
+    the old term would be written as if the new leader had sent it."""
+    one = One()
+    one.lead()
+    waiting = one.propose()
+    one.participant.receive(OTHER, AppendAnswer(term=5, is_matching=False, end_offset=0), NOTHING)
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.driver.end_turn()
+    assert one.flusher.jobs, "the term is being saved"
+    with pytest.raises(NotLeader):
+        one.propose()
+    assert [type(error) for error in waiting] == [NotLeader]
+    assert one.heard[-1] == ("leads", False)
+    one.flusher.run_all()
+    one.append(5, (1, 1), made(1, 1, term=5))
+    one.flusher.run_all()
+    assert one.replica.failure is None
+    assert one.log.written_offset == 2, "the new leader's batch, in the place of the old one's"
+
+
+def test_a_leader_that_hears_of_a_newer_term_in_a_save_takes_nothing_more() -> None:
+    """What came while the disk was busy is heard when it is not."""
+    one = One()
+    one.lead()
+    assert one.participant.change_membership(
+        Membership(frozenset((ME, OTHER, THIRD)), frozenset([Node(4, 1)]))
+    )
+    assert one.flusher.jobs, "the membership is being saved"
+    one.receive(AppendAnswer(term=5, is_matching=False, end_offset=0))
+    one.flusher.run_one()
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.flusher.run_all()
+    assert one.replica.failure is None

@@ -10,7 +10,7 @@ from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.offsets import CommittedOffset, check_commit, check_group_name
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 
 
@@ -24,10 +24,12 @@ async def commit_offsets(
     offsets = []
     for offset in request.offsets:
         # An offset of a partition that does not exist is a mistake to report, not to keep.
-        context.partitions.find(offset.topic, offset.partition)
+        topic = context.topics.find(offset.topic)
+        if offset.partition >= len(topic.partitions):
+            raise UnknownTopic(f"There is no partition {offset.partition} of {offset.topic!r}.")
         committed = CommittedOffset(
             topic=offset.topic,
-            topic_id=context.topics.find(offset.topic).id,
+            topic_id=topic.id,
             partition=offset.partition,
             offset=offset.offset,
             metadata=offset.metadata,

@@ -69,6 +69,7 @@ async def describe_topic(
         id=topic.id,
         config=context.topics.effective_config(topic).as_text() | kept_settings(topic.settings),
         changed=sorted(topic.settings),
+        broker=context.config.broker_id,
     )
     for number, placement in enumerate(topic.partitions):
         leader = context.leaders.of(topic, number)

@@ -26,7 +26,9 @@ class ErrorCode(IntEnum):
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
     OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
@@ -120,6 +122,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
     errors.NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     errors.StaleTerm: ErrorCode.FENCED_LEADER_EPOCH,
@@ -130,6 +133,7 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     # Nor is a topic whose facts are damaged any better when it is asked for again.
     errors.CorruptFacts: ErrorCode.INVALID_TOPIC_EXCEPTION,
     errors.UnavailableError: ErrorCode.REQUEST_TIMED_OUT,
+    errors.CoordinatorLoading: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 

@@ -52,6 +52,10 @@ async def test_mistakes_are_refused() -> None:
         await client.create("orders")
         with pytest.raises(UnknownTopic):
             await client.commit("g", 0, "nowhere")
+        request = pb.CommitOffsetsRequest(group="g", offsets=[pb.GroupOffset(topic="orders")])
+        request.offsets[0].partition = 9
+        with pytest.raises(UnknownTopic, match="no partition 9"):
+            await client.channel.call(calls.COMMIT_OFFSETS, request)
         with pytest.raises(InvalidRequest):
             await client.commit("g", -1)
         with pytest.raises(InvalidGroup):

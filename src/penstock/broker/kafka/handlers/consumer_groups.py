@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.group_coordinator import new_member_id
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups import group_code
@@ -33,7 +34,7 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
     request: ConsumerGroupHeartbeatRequest = call.request
     if call.version >= 1 and not request.member_id:
         raise InvalidRequest("The member id is empty: a member makes its own (KIP-1082).")
-    heartbeat = _heartbeat(context, call, request)
+    heartbeat = _heartbeat(call, request)
 
     def answer(what: object) -> None:
         if isinstance(what, PenstockError):
@@ -61,9 +62,7 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
     )
 
 
-def _heartbeat(
-    context: Context, call: Call, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerHeartbeat:
+def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
     owned = None
     if request.topic_partitions is not None:
         owned = assignment.collect(
@@ -78,7 +77,7 @@ def _heartbeat(
     return ConsumerHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
-        new_member_id="" if request.member_id else context.groups.new_member_id(call.client_id),
+        new_member_id="" if request.member_id else new_member_id(call.client_id),
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         client_id=call.client_id,

@@ -6,8 +6,11 @@ JoinGroup and SyncGroup may be answered minutes later, when the other members ha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.broker.context import Context
+from penstock.broker.coordinators import group_coordinator
+from penstock.broker.group_coordinator import new_member_id
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
@@ -25,8 +28,10 @@ from penstock.coordination.group.classic_messages import (
 )
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.model.errors import (
+    CoordinatorLoading,
     InconsistentProtocol,
     InvalidRequest,
+    NotCoordinator,
     PenstockError,
     StorageError,
     TransactionsRefused,
@@ -34,7 +39,6 @@ from penstock.model.errors import (
     UnknownGroup,
     UnknownMember,
 )
-from penstock.model.ids import BrokerId
 from penstock.protocol.kafka.errors import ErrorCode, code_of
 from penstock.protocol.kafka.messages.delete_groups import (
     DeletableGroupResult,
@@ -79,8 +83,9 @@ _TRANSACTION_KEY = 1
 
 def group_code(error: PenstockError) -> ErrorCode:
     """The code of an error, for a request to a coordinator: clients look for it again and retry
-    where it cannot do its work now."""
-    if isinstance(error, StorageError | UnavailableError):
+    where it cannot do its work now; while it loads they retry with the same one."""
+    is_absent = isinstance(error, StorageError | UnavailableError)
+    if is_absent and not isinstance(error, CoordinatorLoading):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code_of(error)
 
@@ -88,11 +93,11 @@ def group_code(error: PenstockError) -> ErrorCode:
 # --- finding -----------------------------------------------------------------------------------
 
 
-def find_coordinator(context: Context, call: Call) -> FindCoordinatorResponse:
-    """This broker, for every group."""
+async def find_coordinator(context: Context, call: Call) -> FindCoordinatorResponse:
+    """The same broker for every group."""
     request: FindCoordinatorRequest = call.request
     if call.version < 4:  # one key, and no list
-        found = _find(context, request.key, request.key_type)
+        found = await _find(context, request.key_type)
         return FindCoordinatorResponse(
             error_code=found.error_code,
             error_message=found.error_message,
@@ -101,22 +106,26 @@ def find_coordinator(context: Context, call: Call) -> FindCoordinatorResponse:
             port=found.port,
         )
     check_count("keys", len(request.coordinator_keys))
+    found = await _find(context, request.key_type)
     return FindCoordinatorResponse(
-        coordinators=[_find(context, key, request.key_type) for key in request.coordinator_keys]
+        coordinators=[replace(found, key=key) for key in request.coordinator_keys]
     )
 
 
-def _find(context: Context, key: str, key_type: int) -> FoundCoordinator:
+async def _find(context: Context, key_type: int) -> FoundCoordinator:
     try:
         if key_type == _TRANSACTION_KEY:
             raise TransactionsRefused
         if key_type != _GROUP_KEY:
             raise InvalidRequest(f"There are no coordinators of type {key_type} here.")
-        broker = context.registry.image.brokers[BrokerId(context.config.broker_id)]
+        broker = await group_coordinator(context)
         host, port = host_and_port(broker.address)
-        return FoundCoordinator(key, broker.id, host, port, ErrorCode.NONE, None)
+        return FoundCoordinator("", broker.id, host, port, ErrorCode.NONE, None)
     except PenstockError as error:
-        return FoundCoordinator(key, -1, "", -1, group_code(error), error.message)
+        # There is none to be found, so it cannot be that this is another.
+        nobody = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = nobody if isinstance(error, NotCoordinator) else group_code(error)
+        return FoundCoordinator("", -1, "", -1, code, error.message)
 
 
 # --- members -----------------------------------------------------------------------------------
@@ -128,7 +137,7 @@ def join_group(context: Context, call: Call) -> None:
     check_count("protocols", len(request.protocols))
     join = JoinRequest(
         member_id=request.member_id,
-        new_member_id=context.groups.new_member_id(call.client_id),
+        new_member_id=new_member_id(call.client_id),
         instance_id=request.group_instance_id,
         client_id=call.client_id,
         client_host=call.client_host,
@@ -325,6 +334,9 @@ def list_groups(context: Context, call: Call) -> None:
     request: ListGroupsRequest = call.request
 
     def answer(what: object) -> None:
+        if isinstance(what, NotCoordinator):
+            # Tools ask every broker, and put together what each looks after.
+            what = []
         if isinstance(what, PenstockError):
             call.answer(ListGroupsResponse(error_code=group_code(what)))
             return

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from penstock.model.errors import UnknownMember
+from penstock.broker import group_snapshot
+from penstock.broker.context import Context
+from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.handlers import groups
+from penstock.model.errors import PenstockError, UnknownMember
 from penstock.model.limits import MEMBER_NAME_LENGTH_MAX
 from penstock.protocol.kafka import apis
+from penstock.protocol.kafka.apis import Api
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.kafka.messages.describe_groups import DescribeGroupsRequest
@@ -28,6 +34,7 @@ from penstock.protocol.kafka.messages.sync_group import (
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.kafka_support import KafkaClient, connect, encode_request, kafka_running
 from tests.support import running
+from tests.unit.broker.group_harness import Life, living
 
 QUICK: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
 
@@ -109,6 +116,69 @@ async def test_what_is_not_supported_is_said_clearly(
         found = response if version < 4 else response.coordinators[0]
         assert (found.error_code, found.node_id) == (code, -1)
         assert found.error_message
+
+
+# --- another broker looks after them -------------------------------------------------------------
+
+
+class Answers:
+    """Takes the one answer of a call."""
+
+    client_host = "/127.0.0.1"
+
+    def __init__(self) -> None:
+        self.response: Any = None
+
+    def answered(self, call: Call, response: object) -> None:
+        self.response = response
+
+    def unanswerable(self, call: Call, error: PenstockError) -> None:
+        raise error
+
+    def on_close(self, waiter: object, forget: Callable[[], None]) -> None:
+        """Nobody goes."""
+
+    def forget(self, waiter: object) -> None:
+        """Nobody goes."""
+
+
+def asked(life: Life, handler: Callable[[Context, Call], None], api: Api, request: object) -> Any:
+    answers = Answers()
+    handler(life.context, Call(answers, api, api.version_max, 1, "client", request))
+    return answers.response
+
+
+async def test_requests_to_the_wrong_broker_are_sent_on() -> None:
+    """R-REP-2: a client that is told so asks again who looks after its group."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        life.lose()
+        await asyncio.sleep(0)
+        code = ErrorCode.NOT_COORDINATOR
+        assert asked(life, groups.join_group, apis.JOIN_GROUP, join_request()).error_code == code
+        beaten = asked(life, groups.heartbeat, apis.HEARTBEAT, HeartbeatRequest("g", 1, "m"))
+        assert beaten.error_code == code
+        described = asked(
+            life, groups.describe_groups, apis.DESCRIBE_GROUPS, DescribeGroupsRequest(["g"])
+        )
+        assert described.groups[0].error_code == code
+        listed = asked(life, groups.list_groups, apis.LIST_GROUPS, ListGroupsRequest())
+        assert (listed.error_code, listed.groups) == (ErrorCode.NONE, []), "all brokers are asked"
+
+
+async def test_while_groups_are_read_clients_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_snapshot, "_SLICE_RECORDS", 1)
+    async with living(SimulatedDisk()) as life:
+        for offset in range(5):
+            await life.commit("g", offset)
+        life.lose()
+        life.gain()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        beaten = asked(life, groups.heartbeat, apis.HEARTBEAT, HeartbeatRequest("g", 1, "m"))
+        assert beaten.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        listed = asked(life, groups.list_groups, apis.LIST_GROUPS, ListGroupsRequest())
+        assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 # --- members -----------------------------------------------------------------------------------

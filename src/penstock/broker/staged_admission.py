@@ -1,0 +1,57 @@
+"""What may be staged for a partition, whichever broker leads it: what its topic lets in.
+
+It is asked when a batch is staged, so that a commit cannot fail by what it has to write. Where the
+partition is led here it is asked itself; of others the topic's settings are known. The invariant:
+what is admitted obeys every setting that the topic has now.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.broker.admission import Admission
+from penstock.broker.leaders import Leaders
+from penstock.broker.topics import Topics
+from penstock.model.errors import NotLeader
+from penstock.model.ids import TopicId
+from penstock.net.clock import Clock
+from penstock.records.header import BatchHeader, check_produced
+from penstock.registry.image import TopicImage
+from penstock.replication.replica import ACKS_ALL
+
+# Topics whose settings are ready at hand: more than any write has.
+_TOPICS_MAX: Final = 100
+
+
+class StagedAdmission:
+    """All calls come from the event loop."""
+
+    def __init__(self, topics: Topics, leaders: Leaders, clock: Clock) -> None:
+        self._topics = topics
+        self._leaders = leaders
+        self._clock = clock
+        self._elsewhere: dict[str, tuple[TopicImage, Admission]] = {}
+
+    def admit(
+        self, topic: str, partition: int, batch: memoryview
+    ) -> tuple[TopicId, memoryview, BatchHeader]:
+        """The topic's id, and the batch as it may be appended later. Raises why it may not."""
+        try:
+            found = self._leaders.find(topic, partition)
+        except NotLeader:
+            image = self._topics.find(topic)
+            admission = self._admission(image)
+            return image.id, *admission.admit(batch, check_produced(batch), is_appended=False)
+        if found.lacks_replicas:
+            found.check_acks(ACKS_ALL)
+        return found.topic_id, *found.admit(batch)
+
+    def _admission(self, topic: TopicImage) -> Admission:
+        known = self._elsewhere.get(topic.name)
+        if known is None or known[0] is not topic:
+            if len(self._elsewhere) >= _TOPICS_MAX:
+                self._elsewhere.clear()
+            config = self._topics.effective_config(topic)
+            known = topic, Admission(topic.name, config, self._clock)
+            self._elsewhere[topic.name] = known
+        return known[1]

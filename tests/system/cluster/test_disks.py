@@ -1,0 +1,46 @@
+"""Disks fail under load: one has no room for a while, one comes back empty.
+
+A full disk is a limit to the size of files (RLIMIT_FSIZE) that is set to nothing while the broker
+runs: from then on every write fails, to logs, indexes and journals alike, and when it is lifted
+there is room again. That is what a full disk does, but for the number of the error, and needs no
+rights; a small file system of its own would.
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+from tests.cluster_support import Cluster
+from tests.system.cluster.scene import PARTITIONS, under_load
+
+
+def test_a_disk_is_full_for_a_while(tmp_path: Path) -> None:
+    """Others lead and copy; when there is room again, the broker gets what it lacks."""
+    with Cluster(tmp_path) as cluster, under_load(cluster) as scene:
+        full = scene.leader(0)
+        process_id = cluster.process_id(full)
+        before = resource.prlimit(process_id, resource.RLIMIT_FSIZE)
+        resource.prlimit(process_id, resource.RLIMIT_FSIZE, (0, before[1]))
+        scene.wait_led(0, not_by=full)
+        scene.wait_acknowledged()
+        scene.wait_until(
+            lambda: all(full not in scene.in_sync(number) for number in range(PARTITIONS)),
+            "one less in sync",
+        )
+        assert cluster.is_running(full)
+        resource.prlimit(process_id, resource.RLIMIT_FSIZE, before)
+        scene.wait_in_sync()
+        scene.wait_acknowledged()
+
+
+def test_a_broker_comes_back_with_nothing(tmp_path: Path) -> None:
+    """It is another node: its old vote is not its own, and what it acknowledged is not there. So it
+    must not count, and the others go on without it."""
+    with Cluster(tmp_path) as cluster, under_load(cluster) as scene:
+        wiped = scene.leader(0)
+        cluster.kill(wiped)
+        cluster.wipe(wiped)
+        scene.wait_led(0, not_by=wiped)
+        cluster.start(wiped)
+        scene.wait_acknowledged()

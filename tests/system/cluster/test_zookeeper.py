@@ -1,0 +1,136 @@
+"""The registry fails under load: a ZooKeeper loses its leader, or is gone, or ends a session.
+
+Replicas need no registry to elect leaders or to copy, so what fails is what changes the cluster,
+and only for as long as ZooKeeper does (R-REP-4).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import penstock
+from tests.cluster_support import Cluster
+from tests.proxy_support import Network
+from tests.system.cluster.scene import PARTITIONS, Scene, under_load, until
+from tests.zookeeper_support import ZooKeeperEnsemble
+
+# How long ZooKeeper is gone: beyond all sessions, which are of five seconds. A minute by
+# PENSTOCK_TEST_REGISTRY_GONE_S=60.
+GONE_S = float(os.environ.get("PENSTOCK_TEST_REGISTRY_GONE_S", "10"))
+ZOOKEEPER = "zookeeper"
+
+
+def registry(address: str) -> str:
+    return f"zookeeper://{address}/penstock"
+
+
+def test_zookeeper_s_leader_dies_and_then_a_partition_s(tmp_path: Path) -> None:
+    """Two of three servers are enough, for changes and for the broker that comes back."""
+    with (
+        ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble,
+        Cluster(tmp_path, registry=registry(ensemble.address)) as cluster,
+        under_load(cluster) as scene,
+    ):
+        first = ensemble.leader
+        first.kill()
+        scene.wait_acknowledged()
+        until(lambda: any(each.mode() == "leader" for each in ensemble.servers), "another leader")
+        make_topic(scene, "later")
+        leader = scene.leader(0)
+        cluster.kill(leader)
+        scene.wait_led(0, not_by=leader)
+        scene.wait_acknowledged()
+        cluster.start(leader)
+        scene.wait_in_sync()
+        first.start()
+        first.wait()
+
+
+def test_zookeeper_is_gone_for_a_while(tmp_path: Path) -> None:
+    """Everything goes on without it, also where a leader dies meanwhile; new clients come in. When
+    it is back, all brokers are there again and the cluster can be changed."""
+    with (
+        ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble,
+        Cluster(tmp_path, registry=registry(ensemble.address)) as cluster,
+        under_load(cluster) as scene,
+    ):
+        gone_s = time.monotonic()
+        for server in ensemble.servers:
+            server.kill()
+        leader = scene.leader(0)
+        cluster.kill(leader)
+        scene.wait_led(0, not_by=leader)
+        while time.monotonic() < gone_s + GONE_S:
+            scene.wait_acknowledged()
+            with penstock.connect_blocking(scene.bootstrap) as mq:
+                assert mq.partition_count(scene.topic) == PARTITIONS
+        for server in ensemble.servers:
+            server.start()
+        for server in ensemble.servers:
+            server.wait()
+        cluster.start(leader)
+        scene.wait_brokers(*cluster.ids)
+        make_topic(scene, "later")
+        scene.wait_in_sync()
+
+
+def test_a_broker_s_session_expires_while_it_leads(tmp_path: Path) -> None:
+    """It is out of ZooKeeper's reach and not of anybody else's. It controls nothing any more, and
+    leads what it led: its replicas hear it, and clients find it. Back in reach, it is registered
+    anew."""
+    with Network() as network, ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble:
+        fronts = [network.front(ZOOKEEPER, server.address) for server in ensemble.servers]
+        with (
+            Cluster(tmp_path, registry=registry(",".join(fronts)), network=network) as cluster,
+            under_load(cluster) as scene,
+        ):
+            lost = scene.controller()
+            leaders = scene.leaders()
+            assert lost in leaders.values()
+            cut_s = time.monotonic()
+            network.cut_off(lost, [ZOOKEEPER])
+            scene.wait_controller(not_by=lost)
+            others = set(cluster.ids) - {lost}
+            scene.wait_brokers(*others, seen_by=min(others))
+            assert time.monotonic() - cut_s > 2, "the session had no time to expire"
+            time.sleep(3)
+            scene.wait_acknowledged()
+            assert scene.leaders() == leaders
+            gap_s = max(scene.history.longest_gap_s(number, cut_s) for number in leaders)
+            assert gap_s < 2, "its partitions waited for nothing"
+            network.heal()
+            scene.wait_brokers(*cluster.ids)
+            make_topic(scene, "later")
+
+
+def test_a_broker_stands_still_until_its_session_expires(tmp_path: Path) -> None:
+    """It is replaced, and when it goes on it knows that it was away."""
+    with (
+        ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble,
+        Cluster(tmp_path, registry=registry(ensemble.address)) as cluster,
+        under_load(cluster) as scene,
+    ):
+        lost = scene.controller()
+        led = [number for number, leader in scene.leaders().items() if leader == lost]
+        cluster.stop(lost)
+        for number in led:
+            scene.wait_led(number, not_by=lost)
+        scene.wait_controller(not_by=lost)
+        scene.wait_brokers(*set(cluster.ids) - {lost})
+        scene.wait_acknowledged()
+        cluster.resume(lost)
+        scene.wait_brokers(*cluster.ids)
+        scene.wait_in_sync()
+        make_topic(scene, "later")
+
+
+def make_topic(scene: Scene, name: str) -> None:
+    """As soon as the registry can be changed."""
+
+    def made() -> bool:
+        scene.make_topic(name, replicas=2)
+        return True
+
+    until(made, f"topic {name}")

@@ -1,0 +1,88 @@
+"""What each broker of a cluster says of it: asked one by one, past the network that may be cut.
+
+Real clients ask whichever broker they like. The invariant: an answer is the broker's own, given
+now; who does not answer soon is not there.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.protocol.kafka.apis import METADATA
+from penstock.protocol.kafka.codec import read_message, read_tag_section
+from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.cluster_support import Cluster
+from tests.kafka_support import encode_request
+
+ANSWER_S_MAX = 1.0
+_VERSION = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    """Who leads a partition, to one broker's knowledge."""
+
+    term: int
+    broker: int
+    """-1: nobody."""
+    in_sync: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    brokers: frozenset[int]
+    controller: int
+    partitions: dict[int, Led]
+
+
+def views(cluster: Cluster, topic: str) -> dict[int, View]:
+    """What those say that answer."""
+    found = {}
+    for broker_id in cluster.ids:
+        try:
+            found[broker_id] = view(cluster.configs[broker_id].listen[0], topic)
+        except OSError:
+            continue
+    return found
+
+
+def view(address: str, topic: str) -> View:
+    """What the broker at the address says; OSError if it says nothing."""
+    wanted = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    response = _ask(address, encode_request(METADATA, _VERSION, 1, wanted))
+    (found,) = response.topics
+    return View(
+        brokers=frozenset(broker.node_id for broker in response.brokers),
+        controller=response.controller_id,
+        partitions={
+            partition.partition_index: Led(
+                term=partition.leader_epoch,
+                broker=partition.leader_id,
+                in_sync=frozenset(partition.isr_nodes),
+            )
+            for partition in found.partitions
+        },
+    )
+
+
+def _ask(address: str, request: bytes) -> Any:
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), ANSWER_S_MAX) as connection:
+        connection.sendall(request)
+        frame = _read(connection, int.from_bytes(_read(connection, 4)))
+    position = read_tag_section(memoryview(frame), 4)
+    return read_message(METADATA.response, _VERSION, True, memoryview(frame), position)
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    content = b""
+    while len(content) < count:
+        more = connection.recv(count - len(content))
+        if not more:
+            raise ConnectionError("The broker ended the connection.")
+        content += more
+    return content
