@@ -13,7 +13,7 @@ COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py col
 	column_encoder.py _cursor.pxd _builder.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check format bench bench-peers proto docs clean
+.PHONY: help setup demo run test check sim mutations format bench bench-peers proto docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,19 @@ check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
 test: setup  ## Every test: also property, simulation and system
 	@echo "==> All tests"
 	@$(BIN)/pytest tests $(PARALLEL)
+
+# Clusters to simulate in `make sim`, from seed FIRST on.
+SEEDS ?= 1000
+FIRST ?= 0
+
+sim: setup  ## Simulate SEEDS=n clusters, each from a seed, and check what must hold
+	@echo "==> $(SEEDS) simulated clusters"
+	@$(BIN)/python -m penstock.testing.simulation --processes $(WORKERS) \
+		--seeds $(FIRST):$$(( $(FIRST) + $(SEEDS) ))
+
+mutations: setup  ## Plant known bugs one at a time, and show what notices each: half an hour
+	@echo "==> Known bugs"
+	@$(BIN)/python -m tests.mutations --processes $(WORKERS)
 
 format: setup  ## Format the code and mend what lint can mend
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

@@ -1,5 +1,6 @@
 """Apache Kafka as a peer: fetched once from Maven Central into the user's cache, formatted and
-started as one KRaft broker on loopback, measured by the same load generator as ours.
+started as one KRaft broker on loopback, measured by the same load generator as ours. Several of
+them, as one cluster, are in `kafka_cluster`.
 
 Not needed by the product, and not by `make bench`: only `make bench-peers` comes here. Invariant:
 the settings are Kafka's defaults, except where one machine and a short run ask for another.
@@ -41,17 +42,17 @@ _POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 _SETTINGS: Final = """process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
+node.id={node_id}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replicas}
 offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
+transaction.state.log.replication.factor={replicas}
 transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor={replicas}
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
@@ -86,31 +87,60 @@ def fetch() -> Path:
 
 def prepare(folder: Path) -> Path:
     """Make the folder, ready for the first start; its settings file is the answer."""
+    return prepare_cluster(folder, 1)[1]
+
+
+def prepare_cluster(folder: Path, brokers: int) -> dict[int, Path]:
+    """The settings files of so many brokers, all of them controllers too, by their ids."""
     jars = fetch()
     folder.mkdir()
-    settings = folder / "server.properties"
-    port, controller_port = _free_port(), _free_port()
-    settings.write_text(_SETTINGS.format(port=port, controller_port=controller_port, folder=folder))
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [java(), "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
-    subprocess.run(
-        [*command, f"--cluster-id={cluster_id}", "-c", str(settings)],
-        check=True,
-        capture_output=True,
-    )
-    return settings
+    ids = range(1, brokers + 1)
+    ports = {node_id: (free_port(), free_port()) for node_id in ids}
+    voters = ",".join(f"{node_id}@127.0.0.1:{ports[node_id][1]}" for node_id in ids)
+    found = {}
+    for node_id, (port, controller_port) in ports.items():
+        own = folder / str(node_id)
+        own.mkdir()
+        settings = own / "server.properties"
+        settings.write_text(
+            _SETTINGS.format(
+                node_id=node_id,
+                voters=voters,
+                port=port,
+                controller_port=controller_port,
+                folder=own,
+                replicas=brokers,
+            )
+        )
+        command = [java(), "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
+        subprocess.run(
+            [*command, f"--cluster-id={cluster_id}", "-c", str(settings)],
+            check=True,
+            capture_output=True,
+        )
+        found[node_id] = settings
+    return found
 
 
 def start_kafka(settings: Path) -> Server:
     """Start the broker and wait until it answers."""
-    port = int(settings.read_text().split("PLAINTEXT://127.0.0.1:")[1].split(",")[0])
+    return wait_until_it_answers(launch(settings), settings)
+
+
+def launch(settings: Path) -> subprocess.Popen[bytes]:
     heap = ["-Xms1g", "-Xmx1g", "-XX:+UseG1GC"]
-    with (settings.parent / "server.out").open("wb") as output:
-        process = subprocess.Popen(
+    with (settings.parent / "server.out").open("ab") as output:
+        return subprocess.Popen(
             [java(), *heap, "-cp", f"{fetch()}/*", "kafka.Kafka", str(settings)],
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+
+
+def wait_until_it_answers(process: subprocess.Popen[bytes], settings: Path) -> Server:
+    """The broker, when it answers; if it does not, it is ended."""
+    port = int(settings.read_text().split("PLAINTEXT://127.0.0.1:")[1].split(",")[0])
     try:
         _wait_until_it_answers(process, port)
     except BaseException:
@@ -169,7 +199,7 @@ def java() -> str:
     return program
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

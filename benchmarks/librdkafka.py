@@ -13,7 +13,7 @@ from typing import Final
 
 import confluent_kafka
 
-from benchmarks.pace import LINGER_MS, PER_TICK, TICK_S
+from benchmarks.pace import LINGER_MS, PROBE_S, TICK_S
 
 _CONSUME_COUNT: Final = 10_000
 _SILENCE_S_MAX: Final = 30.0
@@ -67,6 +67,7 @@ def send_paced(
     topic: str,
     value_bytes: int,
     ticks: int,
+    per_tick: int,
     wait_for_consumer: Callable[[], None],
 ) -> None:
     filling = bytes(value_bytes - 8)
@@ -78,7 +79,7 @@ def send_paced(
     wait_for_consumer()
     next_s = time.monotonic()
     for _ in range(ticks):
-        for _ in range(PER_TICK):
+        for _ in range(per_tick):
             producer.produce(topic, time.monotonic_ns().to_bytes(8, "big") + filling)
         next_s += TICK_S
         producer.poll(0)
@@ -106,6 +107,29 @@ def latencies_ns(
         return times
     finally:
         consumer.close()
+
+
+def keep_sending(bootstrap: str, topic: str, tell: Callable[[int, int], None]) -> None:
+    """A message each PROBE_S, until the process is ended; `tell` when each was sent, and when it
+    was acknowledged."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": LINGER_MS, "log_level": 0}
+    )
+    while True:
+        sent_ns = time.monotonic_ns()
+
+        def acknowledged(
+            error: confluent_kafka.KafkaError | None,
+            _message: confluent_kafka.Message,
+            sent_ns: int = sent_ns,
+        ) -> None:
+            assert error is None, error
+            tell(sent_ns, time.monotonic_ns())
+
+        producer.produce(topic, bytes(100), on_delivery=acknowledged)
+        # One poll serves what is there; the time is for the next to come.
+        producer.poll(0)
+        time.sleep(PROBE_S)
 
 
 def _consumer(bootstrap: str, topic: str) -> confluent_kafka.Consumer:

@@ -40,9 +40,10 @@ class Client(Protocol):
         topic: str,
         value_bytes: int,
         ticks: int,
+        per_tick: int,
         wait_for_consumer: Callable[[], None],
     ) -> None:
-        """PER_TICK messages each millisecond, each starting with the time it was sent; before
+        """So many messages each millisecond, each starting with the time it was sent; before
         them one that starts with zeros, to make all connections."""
 
     def latencies_ns(
@@ -52,13 +53,26 @@ class Client(Protocol):
         message with zeros is there, which does not count."""
 
 
+class Served(Protocol):
+    """What serves a client: a broker, or all brokers of a cluster together."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def cpu_s(self) -> float: ...
+
+    @property
+    def resident_bytes(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A client and the broker it talks to."""
+    """A client and what it talks to."""
 
     name: str
     client: Client
-    server: Server
+    server: Served
     create_topic: Callable[[str], None]
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import uvloop
 
 import penstock
-from benchmarks.pace import LINGER_MS, PER_TICK, TICK_S
+from benchmarks.pace import LINGER_MS, PROBE_S, TICK_S
 
 Result = TypeVar("Result")
 
@@ -26,6 +26,21 @@ def produce(bootstrap: str, topic: str, value: bytes, count: int) -> float:
             send = producer.send
             for _ in range(count):
                 await send(topic, value)
+            await producer.flush()
+            return time.perf_counter() - start_s
+
+    return _run(run())
+
+
+def produce_in_turn(bootstrap: str, topic: str, partitions: int, value: bytes, count: int) -> float:
+    """Seconds until so many messages are confirmed, of which each goes to the next partition."""
+
+    async def run() -> float:
+        async with penstock.connect(bootstrap) as queue, queue.producer() as producer:
+            start_s = time.perf_counter()
+            send = producer.send
+            for number in range(count):
+                await send(topic, value, partition=number % partitions)
             await producer.flush()
             return time.perf_counter() - start_s
 
@@ -56,6 +71,7 @@ def send_paced(
     topic: str,
     value_bytes: int,
     ticks: int,
+    per_tick: int,
     wait_for_consumer: Callable[[], None],
 ) -> None:
     async def run() -> None:
@@ -69,7 +85,7 @@ def send_paced(
             wait_for_consumer()
             next_s = time.monotonic()
             for _ in range(ticks):
-                for _ in range(PER_TICK):
+                for _ in range(per_tick):
                     value = time.monotonic_ns().to_bytes(8, "big") + filling
                     await producer.send(topic, value)
                 next_s += TICK_S
@@ -100,6 +116,29 @@ def latencies_ns(
         return times
 
     return _run(run())
+
+
+def keep_sending(bootstrap: str, topic: str, tell: Callable[[int, int], None]) -> None:
+    """A message each PROBE_S, until the process is ended; `tell` when each was sent, and when it
+    was acknowledged."""
+
+    async def run() -> None:
+        async with (
+            penstock.connect(bootstrap) as queue,
+            queue.producer(linger_ms=LINGER_MS) as producer,
+        ):
+            while True:
+                sent_ns = time.monotonic_ns()
+                receipt = await producer.submit(topic, bytes(100))
+
+                def acknowledged(receipt: asyncio.Future[Any], sent_ns: int = sent_ns) -> None:
+                    receipt.result()
+                    tell(sent_ns, time.monotonic_ns())
+
+                receipt.add_done_callback(acknowledged)
+                await asyncio.sleep(PROBE_S)
+
+    _run(run())
 
 
 def _run(work: Coroutine[Any, Any, Result]) -> Result:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -77,6 +77,10 @@ class Server:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of one that has ended."""
         if self._process.stdout is not None:
             self._process.stdout.close()
 
@@ -105,13 +109,22 @@ def start_penstock(data: Path) -> Server:
 
 def start_listening(command: Sequence[str]) -> Server:
     """Start a server that says `listening on HOST:PORT` on its standard output when it is ready."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return wait_until_it_listens(launch(command, os.environ))
+
+
+def launch(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process of the code beside these benchmarks, whatever is installed."""
+    environment = {**variables, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     # A start that compiles all of its modules is not what a user has.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment)
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment)
+
+
+def wait_until_it_listens(process: subprocess.Popen[bytes]) -> Server:
+    """The server, when it has said that it is ready; if it does not, it is ended."""
     assert process.stdout is not None
     try:
-        return Server(process, _wait_until_it_listens(process.stdout))
+        return Server(process, _read_address(process.stdout))
     except BaseException:
         process.kill()
         process.wait()
@@ -126,7 +139,7 @@ def create_topic(server: Server, topic: str, partitions: int, durability: str) -
         link.call(wire.create_topic(topic, partitions, durability))
 
 
-def _wait_until_it_listens(output: IO[bytes]) -> tuple[str, int]:
+def _read_address(output: IO[bytes]) -> tuple[str, int]:
     deadline = time.monotonic() + _START_S_MAX
     said = b""
     with selectors.DefaultSelector() as selector:

@@ -52,8 +52,12 @@ class NativeWire:
 
     answer_head_bytes = 16
 
+    def __init__(self, acks: int = 1) -> None:
+        """acks: Kafka's number, so -1 for all."""
+        self._acks = acks
+
     def produce(self, topic: str, partition: int, batch: bytes, request_id: int) -> bytes:
-        envelope = messages.ProduceRequest(topic=topic, partition=partition, acks=1)
+        envelope = messages.ProduceRequest(topic=topic, partition=partition, acks=self._acks)
         return self.call(messages.CALL_PRODUCE, request_id, envelope.SerializeToString(), batch)
 
     def fetch(

@@ -65,6 +65,11 @@ class MetaProcess:
         assert found is not None
         return found[1]
 
+    @property
+    def may_vote(self) -> bool:
+        identity = self.folder / "data" / "meta-log" / "identity.journal"
+        return b'"may_vote":true' in identity.read_bytes()
+
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "penstock.cli", "metaserver"]
@@ -130,7 +135,10 @@ class MetaQuorum:
         }
 
     def __enter__(self) -> Self:
+        """Until all of them vote: before that, one less may be one too few."""
         self.start(*self.servers)
+        while not all(server.may_vote for server in self.servers.values()):
+            time.sleep(0.02)
         return self
 
     def __exit__(

@@ -25,7 +25,7 @@ from penstock.raft.messages import (
 )
 from penstock.raft.state import SavedState, Timing
 from penstock.raft.terms import TermHistory
-from tests.raft_chaos import run_seed
+from tests.raft_core.chaos import run_seed
 
 FIRST_SEED, END_SEED = map(int, os.environ.get("PENSTOCK_RAFT_SEEDS", "0:200").split(":"))
 

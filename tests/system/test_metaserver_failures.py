@@ -1,5 +1,5 @@
 """What can happen to meta servers and to brokers that use them: killed, stopped, gone, wiped.
-Nothing answered is lost or made twice, nothing stale is served, and one broker is controller
+Nothing answered is lost or made twice, nothing stale is served, one broker is controller
 (R-REP-5)."""
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ async def test_a_leader_that_is_killed_takes_no_answer_with_it(cluster: MetaQuor
         async with cluster.opened() as later:
             assert set(later.image.topics) == made
         assert max(waits_s) < PATIENCE_MS / 1000
-        followers = (one, two, three)
-        await eventually(lambda: all(list(each.image.brokers) == [1, 2, 3] for each in followers))
+        everybody = (one, two, three)
+        await eventually(lambda: all(len(each.image.brokers) == 3 for each in everybody))
 
 
 async def test_a_leader_that_was_stopped_serves_nothing_stale(cluster: MetaQuorum) -> None:
@@ -110,9 +110,7 @@ async def test_a_leader_that_was_stopped_serves_nothing_stale(cluster: MetaQuoru
         for channel in channels:
             channel.close()
         # It follows, and has what it missed when it leads again.
-        for server in cluster.servers.values():
-            if server is not old and server is await cluster.leader():
-                server.kill()
+        (await cluster.leader(beside=old.number)).kill()
         await until_made(one, "later")
         async with cluster.opened() as later:
             assert set(later.image.topics) == {"orders", "events", "later"}
@@ -131,13 +129,13 @@ async def test_servers_go_and_come_back(cluster: MetaQuorum) -> None:
                 await registry.create_topic("events", 1, {})
             assert time.monotonic() - began_at < PATIENCE_MS / 1000 + 2
             assert list(registry.image.topics) == ["orders"]
-            assert list(registry.image.brokers) == [1, 2]
+            assert sorted(registry.image.brokers) == [1, 2]
         assert not leads(one)
         assert not leads(two)
         await asyncio.to_thread(cluster.start, 1, 2, 3)
         await until_made(two, "events")
         await eventually(lambda: "events" in one.image.topics)
-        await eventually(lambda: list(one.image.brokers) == list(two.image.brokers) == [1, 2])
+        await eventually(lambda: sorted(one.image.brokers) == sorted(two.image.brokers) == [1, 2])
         await eventually(lambda: leads(one))
         assert not leads(two)
 
@@ -160,7 +158,7 @@ async def test_a_minority_serves_nothing(cluster: MetaQuorum) -> None:
         try:
             await until_made(one, "orders")
         except TopicExists:
-            assert list(one.image.topics) == ["orders"]
+            await eventually(lambda: list(one.image.topics) == ["orders"])
 
 
 async def test_a_registry_closes_while_the_servers_are_gone(cluster: MetaQuorum) -> None:
@@ -290,7 +288,7 @@ async def test_a_broker_that_is_stopped_and_goes_on_is_never_controller_beside_a
         await eventually(lambda: leads(one) and list(one.image.brokers) == [1])
         went_on_at = time.monotonic()
         second_broker.send_signal(signal.SIGCONT)
-        await eventually(lambda: list(one.image.brokers) == [1, 2])
+        await eventually(lambda: sorted(one.image.brokers) == [1, 2])
         assert leads(one)
         second_broker.kill()
         output, _ = await asyncio.to_thread(second_broker.communicate)
@@ -309,4 +307,4 @@ async def test_the_controller_stays_when_the_meta_leader_goes(cluster: MetaQuoru
         await asyncio.sleep(SESSION_TIMEOUT_MS / 1000)
         assert leads(one)
         assert not leads(two)
-        assert list(two.image.brokers) == [1, 2]
+        assert sorted(two.image.brokers) == [1, 2]

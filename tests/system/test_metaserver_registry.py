@@ -64,7 +64,7 @@ async def test_many_brokers_follow_many_topics(cluster: MetaQuorum) -> None:
         await asyncio.gather(
             *(registries[number % 3].create_topic(f"t{number}", 1, {}) for number in range(300))
         )
-        await eventually(lambda: all(len(each.image.topics) == 300 for each in registries))
+        await eventually(lambda: {len(each.image.topics) for each in registries} == {300})
         assert one.image.topics == two.image.topics == three.image.topics
 
 

@@ -1,22 +1,27 @@
 """The partitions that a broker has follow the registry: new ones are opened, deleted ones removed.
 
-Not who leads them, and not the moving from one broker to another. The invariant: what the registry
-does not know is removed only if it says that it was deleted; the partitions are changed by one
-image at a time, the latest there is.
+Not who leads them, and not the moving from one broker to another: a copy that this broker is not to
+have any more stays until its leader says that it is none (R-REP-7). The invariant: what the
+registry does not know is removed only if it says that it was deleted; the partitions are changed by
+one image at a time, the latest there is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from penstock.broker.config import BrokerConfig
+from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.model.errors import PenstockError
 from penstock.model.ids import BrokerId, TopicId, is_internal
 from penstock.model.topic_config import TopicConfig, with_settings
+from penstock.raft.state import SavedState
 from penstock.registry.api import Registry
 from penstock.registry.image import ClusterImage, TopicImage
+from penstock.replication.saved_state import encode
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +39,8 @@ class Assignment:
         self._changing = asyncio.Lock()
         # The topics as they were when the partitions here were last made to follow them.
         self._followed: dict[str, TopicImage] = {}
+        # What was there when the broker started.
+        self._found: dict[str, tuple[int, ...]] = {}
         self._following: asyncio.Task[None] | None = None
         self._is_running = False
 
@@ -45,19 +52,23 @@ class Assignment:
         image, folders = self._registry.image, self._partitions.folders
         for name, numbers in folders.found().items():
             topic, identity = image.topics.get(name), folders.identity(name)
-            if topic is None and not self._config.registry:
+            if topic is None and numbers and not self._config.registry:
                 logger.warning("The folder of topic %s is not in the registry: taken in", name)
                 count = max(numbers) + 1
                 await self._registry.create_topic(name, count, {}, topic_id=identity)
             elif topic is None or topic.deleting or identity not in (None, topic.id):
                 await self._put_away(name, identity, image)
+            else:
+                self._found[name] = numbers
 
     def open_found(self, *, internal: bool) -> None:
         """At start: open what is there already of the broker's own topics, or of the others."""
         for topic in self._registry.image.topics.values():
             if is_internal(topic.name) == internal and not topic.deleting:
-                numbers = self._assigned(topic)
-                self._partitions.open_found(topic, numbers, self.effective_config(topic))
+                # Others may need the vote of a copy that is to go.
+                numbers = {*self._assigned(topic), *self._found.get(topic.name, ())}
+                there = sorted(number for number in numbers if number < len(topic.partitions))
+                self._partitions.open_found(topic, there, self.effective_config(topic))
                 self._followed[topic.name] = topic
 
     def start(self) -> None:
@@ -75,6 +86,27 @@ class Assignment:
         """Return when the partitions here are as the registry has them by now, or later."""
         async with self._changing:
             await self._follow(self._registry.image)
+
+    def is_leaving(self, partition: Partition) -> bool:
+        """Whether this broker is not to have the partition, and has a copy."""
+        topic, number = self._registry.image.topics.get(partition.name.topic), partition.name[1]
+        return (
+            topic is not None
+            and not topic.deleting
+            and topic.id == partition.topic_id
+            and number < len(topic.partitions)
+            and self._me not in topic.partitions[number].replicas
+        )
+
+    async def let_go(self, partition: Partition, remember: Callable[[], SavedState | None]) -> None:
+        """Throw away the copy, if that is still to be and `remember` says what must stay known; it
+        is asked at the last moment. StorageError."""
+        async with self._changing:
+            if partition.is_open and self.is_leaving(partition):
+                memory = remember()
+                if memory is not None:
+                    logger.info("%s is on other brokers now: it is removed here", partition.name)
+                    await self._partitions.let_go(partition, encode(memory))
 
     def _on_image(self, image: ClusterImage) -> None:
         del image  # by then there may be a later one

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.broker.assignment import Assignment
+from penstock.broker.cluster_work import start_cluster_work
 from penstock.broker.compaction import Compactor
 from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
@@ -202,6 +203,16 @@ class Broker:
             producer_ids=ProducerIds(registry),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
+            cluster=start_cluster_work(
+                starting,
+                company.around,
+                registry,
+                company.peering,
+                partitions,
+                assignment,
+                leaders,
+                internal_replication_factor=config.internal_replication_factor,
+            ),
         )
 
     def _start_keeping(

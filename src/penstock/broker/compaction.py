@@ -148,6 +148,8 @@ class Compactor:
             logger.info("The compaction of %s is given up: %s.", partition.name, reason)
         except StorageError as error:
             self._failed(partition, error)
+            if partition.replica.log.failed:
+                partition.replica.fail(error)
         except Exception:
             # A bug of ours must not end the compaction of all the others.
             logger.exception("%s could not be compacted", partition.name)

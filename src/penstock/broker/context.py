@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator
@@ -32,3 +33,4 @@ class Context:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     staging: StagingCoordinator
+    cluster: ClusterWork

@@ -17,6 +17,7 @@ from penstock.broker.context import Context
 from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import (
+    cluster,
     coordinators,
     fetch,
     groups,
@@ -60,6 +61,10 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.COMMITTED_EPOCH.number: staging.committed_epoch,
     calls.LIST_REMOVALS.number: removals.list_removals,
     calls.LIST_DELETED_TOPICS.number: removals.list_deleted_topics,
+    calls.DESCRIBE_CLUSTER.number: cluster.describe_cluster,
+    calls.CHANGE_PLACEMENT.number: cluster.change_placement,
+    calls.ELECT_LEADERS.number: cluster.elect_leaders,
+    calls.DESCRIBE_BROKER.number: cluster.describe_broker,
 }
 
 

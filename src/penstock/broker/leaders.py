@@ -59,8 +59,8 @@ class Leaders:
 
     def of(self, topic: TopicImage, number: int) -> Leader:
         """Who leads the partition."""
-        replica = self._partitions.replica(topic.name, number)
-        if replica is not None and replica.is_leader:
+        partition = self._partitions.get(topic.name, number)
+        if partition is not None and (replica := partition.replica).is_leader:
             in_sync = tuple(sorted(BrokerId(node.broker) for node in replica.in_sync))
             return Leader(self._me, replica.term, in_sync or (self._me,))
         claim = self.claim(topic, number)
@@ -82,6 +82,18 @@ class Leaders:
         # One of this broker's own that it cannot keep yet, or no longer, helps nobody.
         return None if claim is None or claim.node.broker == self._me else claim
 
+    def told(self, topic: TopicImage, number: int) -> LeaderClaim | None:
+        """The same, also where the leader is this broker."""
+        partition = self._partitions.get(topic.name, number)
+        if partition is None or not (replica := partition.replica).is_leader:
+            return self.claim(topic, number)
+        told = replica.consensus.claim
+        if told is None:
+            return None
+        # Of a lone copy Raft is not told how far it is.
+        told = told._replace(commit_offset=replica.high_watermark)
+        return LeaderClaim(replica.consensus.raft.state.me, told.term, told)
+
     def find(self, topic: str, number: int) -> Partition:
         """The partition, which this broker leads; NotLeader, or why it cannot be used."""
         try:
@@ -99,8 +111,9 @@ class Leaders:
         """What is remembered of the topic if it is deleted now."""
         partitions = []
         for number in range(len(topic.partitions)):
-            replica = self._partitions.replica(topic.name, number)
-            if replica is not None:
+            partition = self._partitions.get(topic.name, number)
+            if partition is not None:
+                replica = partition.replica
                 start_offset, end_offset = replica.log.start_offset, replica.high_watermark
             elif (claim := self.claim(topic, number)) is not None:
                 start_offset, end_offset = claim.told.start_offset, claim.told.commit_offset

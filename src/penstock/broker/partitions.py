@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from penstock.broker import producer_snapshot
 from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
@@ -29,6 +30,10 @@ from penstock.storage.files import Directory
 from penstock.storage.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
+
+# Each takes about a millisecond. With all of a large topic at once the broker would be silent for
+# so long that the others took over what it leads.
+_OPENED_PER_TURN: Final = 10
 
 
 class Partitions:
@@ -74,10 +79,10 @@ class Partitions:
         """Where the partition's files are."""
         return self.folders.folder(name)
 
-    def replica(self, topic: str, partition: int) -> Replica | None:
+    def get(self, topic: str, partition: int) -> Partition | None:
         """This broker's copy, if it has one that is open."""
         found = self._open.get((topic, partition))
-        return found.replica if found is not None and found.is_open else None
+        return found if found is not None and found.is_open else None
 
     def watch_leadership(self, callback: Callable[[Partition, bool], None]) -> None:
         """Have each change of who leads a partition here told, in a turn of its own: by then
@@ -103,6 +108,11 @@ class Partitions:
 
     def open_found(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
         """At start: open partitions of a topic as they are found."""
+        if self.folders.has(topic.name):
+            # Also where all copies were let go: what they remember goes with the topic.
+            self._topic_ids[topic.name] = topic.id
+        if not numbers:
+            return
         try:
             # After a crash nobody knows whether the names that are there are on the disk.
             self.folders.make(topic.name, topic.id, numbers, flush=not self._was_clean)
@@ -122,7 +132,9 @@ class Partitions:
         except StorageError as error:
             self._note_offline(topic, numbers, error)
             return
-        self._open_all(topic, numbers, config)
+        for first in range(0, len(numbers), _OPENED_PER_TURN):
+            self._open_all(topic, numbers[first : first + _OPENED_PER_TURN], config)
+            await asyncio.sleep(0)
 
     def _open_all(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
         for number in numbers:
@@ -163,6 +175,18 @@ class Partitions:
         for name in [name for name in self._offline if name[0] == topic]:
             del self._offline[name]
         self._topic_ids.pop(topic, None)
+
+    async def let_go(self, partition: Partition, memory: bytes) -> None:
+        """Throw away this copy of a partition, which others have; nothing is heard of it once this
+        has begun. memory: see `TopicFolders.let_go`. StorageError."""
+        self._leave(partition)
+        partition.is_open = False
+        partition.wake_all()
+        await _idle(partition)
+        self._open.pop(partition.name, None)
+        partition.replica.discard()
+        await asyncio.to_thread(self.folders.let_go, partition.name, memory)
+        await asyncio.to_thread(self.folders.empty_trash)
 
     def begin_closing(self) -> None:
         """Long polls are answered with what there is, and no new ones wait."""

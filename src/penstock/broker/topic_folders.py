@@ -1,8 +1,10 @@
 """The folders of topics in the data folder: made, found, moved to the trash, set aside.
 
 A topic's folder says which topic it is, since another of the same name may follow it while this
-broker is down. The invariant: nobody's data is thrown away unless the topic is known to have been
-deleted; a folder of a topic that nobody knows is set aside, for a person to decide.
+broker is down. What a copy that was let go must not forget stays behind, for one that is made anew
+in its place. The invariant: nobody's data is thrown away unless the topic is known to have been
+deleted, or others have it; a folder of a topic that nobody knows is set aside, for a person to
+decide.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ import contextlib
 import json
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.model.errors import CorruptLog, InvalidTopic
 from penstock.model.ids import TopicId, TopicPartition, check_topic_name
+from penstock.replication.saved_state import RAFT_JOURNAL
 from penstock.storage.files import Directory, typed
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.journal import read_journal, remove_journal, write_journal
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +29,8 @@ _TRASH: Final = "trash"
 _SET_ASIDE: Final = "set-aside"
 # In a topic's folder: which topic it is.
 _IDENTITY: Final = "topic.journal"
+# In a topic's folder, after a partition's number: what its copy knew of Raft when it was let go.
+_LEFT: Final = ".left.journal"
 
 
 class TopicFolders:
@@ -48,7 +53,7 @@ class TopicFolders:
     def has(self, topic: str) -> bool:
         return self._topics.exists(topic)
 
-    def make(self, topic: str, topic_id: TopicId, numbers: Iterable[int], *, flush: bool) -> None:
+    def make(self, topic: str, topic_id: TopicId, numbers: Sequence[int], *, flush: bool) -> None:
         """The folders of a topic's partitions, where they are missing. It flushes, unless they are
         there already and nothing else asks for it. StorageError."""
         try:
@@ -65,6 +70,30 @@ class TopicFolders:
             raise typed(error, f"making the folders of topic {topic}") from error
         if self.identity(topic) != topic_id:
             write_journal(folder, _IDENTITY, json.dumps({"id": topic_id}).encode())
+        for name in map(str, numbers):
+            self._remember(folder, name)
+
+    def let_go(self, name: TopicPartition, memory: bytes) -> None:
+        """Move a copy to the trash that is none any more. memory: as in its `raft.journal`, what it
+        must still know if it is made anew. StorageError."""
+        folder = self._topics.subdirectory(name.topic, create=False)
+        write_journal(folder, f"{name.partition}{_LEFT}", memory)
+        try:
+            trashed = f"{name.topic}.{name.partition}.{uuid.uuid4().hex}"
+            folder.move(str(name.partition), self._trash, trashed)
+            self._trash.flush()
+            folder.flush()
+        except OSError as error:
+            raise typed(error, f"removing the folder of {name}") from error
+
+    def _remember(self, folder: Directory, number: str) -> None:
+        memory = read_journal(folder, number + _LEFT)
+        if memory is None:
+            return
+        copy = folder.subdirectory(number, create=False)
+        if not copy.exists(RAFT_JOURNAL):
+            write_journal(copy, RAFT_JOURNAL, memory)
+        remove_journal(folder, number + _LEFT)
 
     def identity(self, topic: str) -> TopicId | None:
         """Which topic the folder is of; None if it does not say: earlier versions did not."""
@@ -115,7 +144,8 @@ class TopicFolders:
             logger.warning("The trash is not empty yet: %s", error)
 
     def found(self) -> dict[str, tuple[int, ...]]:
-        """The topics found as folders, and which partitions each has there."""
+        """The topics found as folders, and which partitions each has there: none, where all copies
+        were let go."""
         found: dict[str, tuple[int, ...]] = {}
         for topic in self._topics.names():
             try:
@@ -129,6 +159,6 @@ class TopicFolders:
                 logger.warning("%r among the topics is left alone: %s", topic, error)
                 continue
             numbers = sorted(int(name) for name in names if name.isdecimal())
-            if numbers:
+            if numbers or any(name.endswith(_LEFT) for name in names):
                 found[topic] = tuple(numbers)
         return found

@@ -11,6 +11,7 @@ import typer
 from penstock import __version__
 from penstock.cli import (
     bench,
+    cluster,
     consume,
     demo,
     inspect,
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command()(up.up)
 app.add_typer(topics.app, name="topics")
+app.add_typer(cluster.app, name="cluster")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(offsets.app, name="offsets")

@@ -149,5 +149,7 @@ def _cell(column: str, value: object) -> str:
         case int():
             # Digits in groups are for eyes; a program downstream wants the number.
             return f"{value:,}" if sys.stdout.isatty() else str(value)
+        case list():
+            return ", ".join(map(str, value)) or "-"
         case _:
             return str(value)

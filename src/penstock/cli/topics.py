@@ -85,6 +85,10 @@ def create(
     partitions: Annotated[
         int, typer.Option(min=0, metavar="COUNT", help="How many; 0: the broker's default.")
     ] = 0,
+    replicas: Annotated[
+        int,
+        typer.Option(min=0, metavar="COUNT", help="Copies of each; 0: the broker's default."),
+    ] = 0,
     set_: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -94,14 +98,14 @@ def create(
 
     \b
     Examples:
-      penstock topics create orders --partitions 4
+      penstock topics create orders --partitions 4 --replicas 3
       penstock topics create audit --set retention_ms=-1 --set segment_bytes=1GiB
       penstock topics create prices --set cleanup.policy=compact
     """
     settings = topic_settings(set_ or [])
 
     async def work(mq: Client) -> None:
-        await mq.admin.create_topic(topic, partitions=partitions, config=settings)
+        await mq.admin.create_topic(topic, partitions, settings, replicas=replicas)
         note(f"Topic {topic} created.")
 
     run_with_client(bootstrap, work)
@@ -208,6 +212,8 @@ def _show(topic: TopicDescription, removals: Sequence[Sequence[Row]], *, as_json
         {
             "partition": entry.partition,
             "leader": entry.leader,
+            "replicas": list(entry.replicas),
+            "in_sync": list(entry.in_sync),
             "start": entry.log_start_offset,
             "end": entry.high_watermark,
             "bytes": entry.size_bytes,

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.client.committer import commit_offsets, fetch_offsets
-from penstock.client.routes import Routes
+from penstock.client.routes import GROUPS, NO_LEADER, Routes
 from penstock.client.starts import Start, check_start, find_request
 from penstock.model.error_codes import from_code
-from penstock.model.errors import MalformedFrame, PenstockError, UnknownTopic
+from penstock.model.errors import (
+    MalformedFrame,
+    NotLeader,
+    PenstockError,
+    UnavailableError,
+    UnknownTopic,
+)
 from penstock.model.ids import TopicPartition, check_topic_name
 from penstock.model.removal import REMOVAL_CAUSES, DeletedPartition, DeletedTopic, Removal
 from penstock.protocol import penstock_pb2 as pb
@@ -33,6 +39,10 @@ from penstock.protocol.calls import (
 
 # Calls of one question that are under way together: enough to hide the way there and back.
 _CALLS_AT_ONCE: Final = 100
+# Whoever describes a topic waits so long for leaders that are being elected, and no longer: it may
+# be a person who wants to know what is wrong.
+_ELECTION_S_MAX: Final = 3.0
+_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +62,11 @@ class PartitionDescription:
 
     partition: int
     leader: int
+    """Its broker; -1 if there is none now."""
+    replicas: tuple[int, ...]
+    """Which brokers are to have a copy, the preferred leader first."""
+    in_sync: tuple[int, ...]
+    """Which of them have everything that is committed."""
     log_start_offset: int
     high_watermark: int
     log_end_offset: int
@@ -62,7 +77,7 @@ class PartitionDescription:
 
     @property
     def is_offline(self) -> bool:
-        """Whether its log could not be opened, so that none of its offsets are known."""
+        """Whether nobody leads it, or its log could not be opened: its offsets are not known."""
         return self.error is not None and self.segment_count == 0
 
 
@@ -100,11 +115,18 @@ class Admin:
         self._routes = routes
 
     async def create_topic(
-        self, name: str, partitions: int = 0, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 0,
+        config: Mapping[str, str] | None = None,
+        *,
+        replicas: int = 0,
     ) -> TopicSummary:
-        """Create a topic; 0 partitions: as many as the broker makes by default."""
+        """Create a topic; 0 partitions or replicas: as many as the broker makes by default."""
         check_topic_name(name)
-        request = pb.CreateTopicRequest(name=name, partitions=partitions, config=config)
+        request = pb.CreateTopicRequest(
+            name=name, partitions=partitions, config=config, replicas=replicas
+        )
         answer = await self._routes.call_any(CREATE_TOPIC, request, repeatable=False)
         return TopicSummary(
             name=name, topic_id=answer.id, partition_count=answer.partitions, error=None
@@ -117,14 +139,50 @@ class Admin:
         self._routes.forget(name)
 
     async def describe_topic(self, name: str) -> TopicDescription:
-        answer = await self._routes.call_any(DESCRIBE_TOPIC, pb.DescribeTopicRequest(name=name))
+        """The topic, each partition as its leader tells it."""
+        request = pb.DescribeTopicRequest(name=name)
+        loop = asyncio.get_running_loop()
+        give_up_at_s = loop.time() + _ELECTION_S_MAX
+        while True:
+            answer = await self._routes.call_any(DESCRIBE_TOPIC, request)
+            told = await self._told_by_leaders(request, answer)
+            if len(told) == len(answer.partitions) or loop.time() >= give_up_at_s:
+                break
+            await asyncio.sleep(_LOOK_S)
         return TopicDescription(
             name=answer.name,
             topic_id=answer.id,
             config=dict(answer.config),
             changed=tuple(answer.changed),
-            partitions=tuple(_partition(entry) for entry in answer.partitions),
+            partitions=tuple(
+                _partition(told.get(entry.partition) or _leaderless(answer, entry))
+                for entry in answer.partitions
+            ),
         )
+
+    async def _told_by_leaders(
+        self, request: pb.DescribeTopicRequest, answer: pb.DescribeTopicResponse
+    ) -> dict[int, pb.DescribeTopicResponse.Partition]:
+        """The partitions by number, of those whose leaders could be asked: each of them once."""
+        others = {entry.leader for entry in answer.partitions} - {answer.broker, NO_LEADER}
+        answers = await asyncio.gather(*(self._ask_broker(other, request) for other in others))
+        return {
+            entry.partition: entry
+            for each in (answer, *answers)
+            if each is not None
+            for entry in each.partitions
+            if entry.leader == each.broker
+        }
+
+    async def _ask_broker(
+        self, broker_id: int, request: pb.DescribeTopicRequest
+    ) -> pb.DescribeTopicResponse | None:
+        try:
+            channel = await self._routes.broker(broker_id)
+            answer, _ = await channel.call(DESCRIBE_TOPIC, request, timeout_s=_ELECTION_S_MAX)
+        except (UnavailableError, UnknownTopic):
+            return None  # it is down, or does not know the topic yet
+        return answer
 
     async def alter_topic(
         self, name: str, config: Mapping[str, str] | None = None, reset: Collection[str] = ()
@@ -165,7 +223,7 @@ class Admin:
 
     async def list_groups(self) -> list[str]:
         """Every group that has committed an offset, by name."""
-        answer = await self._routes.call_any(LIST_GROUPS, pb.ListGroupsRequest())
+        answer = await self._routes.call_coordinator(GROUPS, LIST_GROUPS, pb.ListGroupsRequest())
         return sorted(answer.groups)
 
     async def group_offsets(
@@ -247,12 +305,32 @@ def _partition(entry: pb.DescribeTopicResponse.Partition) -> PartitionDescriptio
     return PartitionDescription(
         partition=entry.partition,
         leader=entry.leader,
+        replicas=tuple(entry.replicas),
+        in_sync=tuple(entry.in_sync),
         log_start_offset=entry.log_start_offset,
         high_watermark=entry.high_watermark,
         log_end_offset=entry.log_end_offset,
         size_bytes=entry.bytes,
         segment_count=entry.segments,
         error=_error(entry.error) if entry.HasField("error") else None,
+    )
+
+
+def _leaderless(
+    answer: pb.DescribeTopicResponse, entry: pb.DescribeTopicResponse.Partition
+) -> pb.DescribeTopicResponse.Partition:
+    """Of a copy that does not lead nobody knows how far it is behind."""
+    name = f"{answer.name}-{entry.partition}"
+    if entry.leader == NO_LEADER:
+        error = NotLeader(f"{name} has no leader now: see whether its brokers are up.")
+    else:
+        error = NotLeader(f"{name} is led by broker {entry.leader}, which cannot be reached now.")
+    return pb.DescribeTopicResponse.Partition(
+        partition=entry.partition,
+        leader=entry.leader,
+        replicas=entry.replicas,
+        in_sync=entry.in_sync,
+        error=pb.Error(code=error.code, message=error.message),
     )
 
 

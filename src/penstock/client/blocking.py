@@ -339,9 +339,14 @@ class BlockingAdmin:
         self._admin = client.admin
 
     def create_topic(
-        self, name: str, partitions: int = 0, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 0,
+        config: Mapping[str, str] | None = None,
+        *,
+        replicas: int = 0,
     ) -> TopicSummary:
-        return self._run(self._admin.create_topic(name, partitions, config))
+        return self._run(self._admin.create_topic(name, partitions, config, replicas=replicas))
 
     def delete_topic(self, name: str) -> None:
         self._run(self._admin.delete_topic(name))

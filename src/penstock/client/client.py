@@ -13,6 +13,7 @@ from typing import Any, Final, Self, Unpack
 
 from penstock.client.accumulator import Headers
 from penstock.client.admin import Admin
+from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.links import Links
@@ -92,6 +93,11 @@ class Client:
     def admin(self) -> Admin:
         """Topics and groups: create, describe, alter, list."""
         return Admin(self._connection().routes)
+
+    @property
+    def cluster(self) -> ClusterAdmin:
+        """Brokers, and where copies of partitions are: described, moved, spread."""
+        return ClusterAdmin(self._connection().routes)
 
     async def publish(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.client.acknowledgements import Acknowledgements
-from penstock.client.routes import Routes
+from penstock.client.routes import GROUPS, Routes
 from penstock.model.errors import Busy, ClientClosed, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -154,7 +154,7 @@ async def commit_offsets(
     request = pb.CommitOffsetsRequest(group=group)
     for (topic, partition), offset in offsets.items():
         request.offsets.add(topic=topic, partition=partition, offset=offset)
-    await routes.call_any(COMMIT_OFFSETS, request)
+    await routes.call_coordinator(GROUPS, COMMIT_OFFSETS, request)
 
 
 async def fetch_offsets(
@@ -162,5 +162,5 @@ async def fetch_offsets(
 ) -> dict[TopicPartition, int]:
     """The next offset to read of each partition the group has one for. No topics: all it has."""
     request = pb.FetchOffsetsRequest(group=group, topics=topics)
-    answer = await routes.call_any(FETCH_OFFSETS, request)
+    answer = await routes.call_coordinator(GROUPS, FETCH_OFFSETS, request)
     return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in answer.offsets}

@@ -39,8 +39,9 @@ class ClientConfig:
     retry_backoff_ms: int = 50
     """The wait before the second retry (the first is at once); it doubles from there."""
 
-    retry_backoff_ms_max: int = 1_000
-    """The longest wait between two retries."""
+    retry_backoff_ms_max: int = 250
+    """The longest wait between two retries. An election takes about a second, and so much longer
+    may pass before a new leader is found."""
 
     def __post_init__(self) -> None:
         for name in (

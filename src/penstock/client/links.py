@@ -42,9 +42,10 @@ class Links:
         self._backoff = config.backoff
         self._loop = asyncio.get_running_loop()
         self._pool = ReceivePool()
-        # The channels in use by broker, and all that are open, those that were replaced too.
+        # The channels in use by broker, and all that are open, those that were replaced too, with
+        # where they lead.
         self._channels: dict[int, Channel] = {}
-        self._open_channels: set[Channel] = set()
+        self._open_channels: dict[Channel, Address] = {}
         self._all_closed = asyncio.Event()
         self._addresses: dict[int, Address] = {}
         self._attempts: Shared[Address, Channel] = Shared()
@@ -57,18 +58,35 @@ class Links:
             broker_id: parse_address(address) for broker_id, address in addresses.items()
         }
 
-    async def any_broker(self) -> Channel:
-        """A channel to some broker: a live one, else the first that can be reached."""
+    def knows(self, broker_id: int) -> bool:
+        """Whether it has an address."""
+        return broker_id in self._addresses
+
+    def know_broker(self, broker_id: int, address: str) -> None:
+        """Take note of where one of them is."""
+        self._addresses[broker_id] = parse_address(address)
+
+    async def any_broker(self, avoid: Channel | None = None) -> Channel:
+        """A channel to some broker: a live one, else the first that can be reached.
+
+        avoid: one that has just failed. Its broker may hang, or have no answer yet: it is taken
+        only where there is no other.
+        """
         for channel in self._channels.values():
-            if not channel.connection.is_closed:
+            if not channel.connection.is_closed and channel is not avoid:
                 return channel
+        avoided = None if avoid is None else self._open_channels.get(avoid)
         reasons = []
         for address in dict.fromkeys((*self._bootstrap, *self._addresses.values())):
+            if address == avoided:
+                continue
             try:
                 return await self._connect(address)
             except (ProtocolError, UnavailableError) as error:
                 # Also where something answers that does not speak the protocol: others may.
                 reasons.append(str(error))
+        if avoid is not None and not avoid.connection.is_closed:
+            return avoid
         raise ConnectionLost(f"No broker can be reached. {' '.join(reasons)}")
 
     async def broker(self, broker_id: int) -> Channel:
@@ -89,7 +107,7 @@ class Links:
         self._closed = True
         await self._attempts.close()
         self._channels.clear()
-        for channel in self._open_channels:
+        for channel in list(self._open_channels):
             channel.close()
         while self._open_channels:  # a connection bounds the time that its closing takes
             self._all_closed.clear()
@@ -122,7 +140,7 @@ class Links:
         channel = await connect_channel(
             address, pool=self._pool, timeout_s=timeout_s, on_closed=self._on_closed
         )
-        self._open_channels.add(channel)
+        self._open_channels[channel] = address
         request = pb.HelloRequest(client_name=self._config.client_name, software=SOFTWARE)
         try:
             hello, _ = await channel.call(HELLO, request, timeout_s=timeout_s)
@@ -138,7 +156,7 @@ class Links:
     def _on_closed(self, channel: Channel, error: PenstockError | None) -> None:
         if error is not None and not self._closed:
             logger.info("A connection ended: %s", error)
-        self._open_channels.discard(channel)
+        self._open_channels.pop(channel, None)
         self._all_closed.set()
 
 

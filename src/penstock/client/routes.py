@@ -1,8 +1,9 @@
-"""Where the leader of each partition is: asked once, remembered, asked again for a reason.
+"""Where the leader of each partition is, and who looks after groups and staged writes: asked once,
+remembered, asked again for a reason.
 
 R-CORE-5: routes come from any broker, are cached, and are refreshed on a timer and at once when a
-caller says that one is wrong. Connections are `links`' affair. The invariant: for one topic at
-most one question is under way, and all who need its answer share it.
+caller says that one is wrong. Connections are `links`' affair. The invariant: for one topic, or one
+coordinator, at most one question is under way, and all who need its answer share it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from penstock.client.shared import Shared
 from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     Busy,
+    CoordinatorLoading,
     MalformedFrame,
+    NotCoordinator,
     NotLeader,
     PenstockError,
     ShuttingDown,
@@ -31,16 +34,22 @@ from penstock.model.errors import (
 from penstock.model.ids import TopicPartition, check_topic_name
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import METADATA, CallType
+from penstock.protocol.calls import FIND_COORDINATOR, METADATA, CallType
 
 logger = logging.getLogger(__name__)
 
+Coordinator = pb.FindCoordinatorRequest.Kind
+"""What somebody looks after: GROUPS or STAGED_WRITES."""
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 NO_LEADER: Final = -1
+GROUPS: Final = pb.FindCoordinatorRequest.KIND_GROUPS
+STAGED_WRITES: Final = pb.FindCoordinatorRequest.KIND_STAGED_WRITES
 # Errors with which a broker says that it did not do what was asked.
-_REFUSALS: Final = (Busy, NotLeader, ShuttingDown)
+_REFUSALS: Final = (Busy, CoordinatorLoading, NotCoordinator, NotLeader, ShuttingDown)
+# A broker that hangs must not use up all the time there is: another may answer.
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,10 @@ class Routes:
         self._backoff = config.backoff
         self._topics: dict[str, TopicRoute] = {}
         self._questions: Shared[tuple[str, bool], TopicRoute] = Shared()
+        self._coordinators: dict[Coordinator, int] = {}
+        self._coordinator_questions: Shared[Coordinator, int] = Shared()
+        # Who was asked last for one and had no answer.
+        self._asked_for_coordinator: Channel | None = None
         self._listeners: list[Callable[[TopicRoute], None]] = []
 
     def listen(self, listener: Callable[[TopicRoute], None]) -> None:
@@ -101,9 +114,20 @@ class Routes:
             raise NotLeader(f"Partition {topic}-{partition} has no leader now: it may be elected.")
         return await self._links.broker(leader)
 
-    async def coordinator(self) -> Channel:
-        """A channel to the broker that keeps staged writes: with one broker, any."""
-        return await self._links.any_broker()
+    async def coordinator(self, kind: Coordinator, *, refresh: bool = False) -> Channel:
+        """A channel to the broker that looks after groups, or after staged writes."""
+        broker = self._coordinators.get(kind)
+        if broker is None or refresh:
+            broker = await self._coordinator_questions.join(
+                kind, lambda: self._ask_for_coordinator(kind)
+            )
+        return await self._links.broker(broker)
+
+    async def broker(self, broker_id: int) -> Channel:
+        """A channel to this broker."""
+        if not self._links.knows(broker_id):
+            await self.metadata()
+        return await self._links.broker(broker_id)
 
     async def call_any(
         self, call: CallType[RequestT, ResponseT], request: RequestT, *, repeatable: bool = True
@@ -113,11 +137,26 @@ class Routes:
         repeatable: the call may be made again although the broker may have done it already.
         """
 
-        async def channel(failures: int) -> Channel:
+        async def channel(failures: int, failed: Channel | None) -> Channel:
             del failures
-            return await self._links.any_broker()
+            return await self._links.any_broker(avoid=failed)
 
-        response, _ = await self._call(channel, call, request, repeatable)
+        # What is found out on the way to something else is answered soon, or by another broker.
+        attempt_s = self._config.connect_timeout_s if call in (METADATA, FIND_COORDINATOR) else None
+        response, _ = await self._call(channel, call, request, repeatable, attempt_s)
+        return response
+
+    async def call_coordinator(
+        self, kind: Coordinator, call: CallType[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """Call whoever looks after groups, or after staged writes, again until it answers or the
+        request timeout is over. The broker may do what is asked more than once."""
+
+        async def channel(failures: int, failed: Channel | None) -> Channel:
+            del failed
+            return await self.coordinator(kind, refresh=failures > 0)
+
+        response, _ = await self._call(channel, call, request, repeatable=True)
         return response
 
     async def call_leader(
@@ -132,10 +171,12 @@ class Routes:
     ) -> tuple[ResponseT, memoryview]:
         """The same, for a call whose answer has a payload."""
 
-        async def channel(failures: int) -> Channel:
+        async def channel(failures: int, failed: Channel | None) -> Channel:
+            del failed
             return await self.leader(*partition, refresh=failures > 0)
 
-        return await self._call(channel, call, request, repeatable=True)
+        attempt_s = self._config.request_timeout_s / _ATTEMPTS
+        return await self._call(channel, call, request, True, attempt_s)
 
     async def refresh_on_timer(self) -> None:
         """Ask again for every known route from time to time; runs until it is cancelled."""
@@ -173,6 +214,19 @@ class Routes:
 
     async def close(self) -> None:
         await self._questions.close()
+        await self._coordinator_questions.close()
+
+    async def _ask_for_coordinator(self, kind: Coordinator) -> int:
+        """Nobody waits here until there is one: who asks does, by asking again."""
+        channel = await self._links.any_broker(avoid=self._asked_for_coordinator)
+        self._asked_for_coordinator = channel
+        request = pb.FindCoordinatorRequest(kind=kind)
+        timeout_s = self._config.connect_timeout_s
+        found, _ = await channel.call(FIND_COORDINATOR, request, timeout_s=timeout_s)
+        self._asked_for_coordinator = None
+        self._links.know_broker(found.broker, found.address)
+        self._coordinators[kind] = found.broker
+        return found.broker
 
     async def _ask(self, name: str, create: bool) -> TopicRoute:
         request = pb.MetadataRequest(topics=[name], create_missing=create)
@@ -206,22 +260,27 @@ class Routes:
 
     async def _call(
         self,
-        find: Callable[[int], Awaitable[Channel]],
+        find: Callable[[int, Channel | None], Awaitable[Channel]],
         call: CallType[RequestT, ResponseT],
         request: RequestT,
         repeatable: bool,
+        attempt_s: float | None = None,
     ) -> tuple[ResponseT, memoryview]:
-        """Find the broker and call it until it answers. `find` is given the failures so far."""
+        """Find the broker and call it until it answers. `find` is given the failures so far, and
+        the channel of the last call. attempt_s: how long one call may take."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._config.request_timeout_s
         failures = 0
+        channel: Channel | None = None
         while True:
             called = False
             try:
                 async with asyncio.timeout_at(deadline_s):
-                    channel = await find(failures)
+                    channel = await find(failures, channel)
                     called = True
                     timeout_s = max(deadline_s - loop.time(), 0.001)
+                    if attempt_s is not None:
+                        timeout_s = min(timeout_s, attempt_s)
                     return await channel.call(call, request, timeout_s=timeout_s)
             except TimeoutError:
                 raise TimedOut(

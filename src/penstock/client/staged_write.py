@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from penstock.client.config import ClientConfig
-from penstock.client.routes import Routes
+from penstock.client.routes import STAGED_WRITES, Routes
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import (
     ClientClosed,
@@ -254,7 +254,9 @@ class StagedWrite:
             await asyncio.sleep(self._backoff.wait_s(self._failures))
             try:
                 async with asyncio.timeout(self._request_timeout_s):
-                    self._channel = await self._routes.coordinator()
+                    self._channel = await self._routes.coordinator(
+                        STAGED_WRITES, refresh=self._failures > 0
+                    )
                 break
             except (TimeoutError, PenstockError) as error:
                 problem = error if isinstance(error, PenstockError) else TimedOut()
@@ -293,10 +295,10 @@ async def commit_staged(
     broker takes for it."""
     # So that an answer comes within a request's time, whatever there is to copy.
     request.max_wait_ms = config.request_timeout_ms // 2
-    answer = await routes.call_any(COMMIT_STAGED, request)
+    answer = await routes.call_coordinator(STAGED_WRITES, COMMIT_STAGED, request)
     already = answer.already
     while not answer.readable:
-        answer = await routes.call_any(COMMIT_STAGED, request)
+        answer = await routes.call_coordinator(STAGED_WRITES, COMMIT_STAGED, request)
     return CommittedWrite(already, answer.records)
 
 
@@ -315,9 +317,11 @@ def commit_request(
 
 async def abort_staged(routes: Routes, write: str, epoch: int, attempts: Sequence[str]) -> None:
     request = pb.AbortStagedRequest(write=write, epoch=epoch, attempts=attempts)
-    await routes.call_any(ABORT_STAGED, request)
+    await routes.call_coordinator(STAGED_WRITES, ABORT_STAGED, request)
 
 
 async def committed_epoch(routes: Routes, write: str) -> int | None:
-    answer = await routes.call_any(COMMITTED_EPOCH, pb.CommittedEpochRequest(write=write))
+    answer = await routes.call_coordinator(
+        STAGED_WRITES, COMMITTED_EPOCH, pb.CommittedEpochRequest(write=write)
+    )
     return answer.epoch if answer.HasField("epoch") else None

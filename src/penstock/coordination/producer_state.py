@@ -109,10 +109,9 @@ class ProducerState:
         else:
             window = (*previous.window[1 - PRODUCER_WINDOW_BATCHES :], remembered)
         entries[batch.producer_id] = ProducerEntry(batch.producer_epoch, now_ms, window)
-        is_copy = entries is self._copies
-        if len(entries) > (
-            COPY_PRODUCERS_PER_PARTITION_MAX if is_copy else PRODUCERS_PER_PARTITION_MAX
-        ):
+        is_counted = entries is self._entries
+        most = PRODUCERS_PER_PARTITION_MAX if is_counted else COPY_PRODUCERS_PER_PARTITION_MAX
+        if len(entries) > most:
             silent = next((entry for entry in entries if entry not in self._kept), None)
             if silent is not None:
                 del entries[silent]
@@ -121,7 +120,7 @@ class ProducerState:
     def record_copy(self, batch: SequencedBatch, base_offset: int, now_ms: int) -> None:
         """Remember a batch that is in the log, unless what came later is known already: what was
         remembered may reach further than the log that is read."""
-        entry = self._entries.get(batch.producer_id)
+        entry = self._like(batch.producer_id).get(batch.producer_id)
         if entry is None or entry.window[-1].base_offset < base_offset:
             self.record(batch, base_offset, now_ms)
 
@@ -130,9 +129,10 @@ class ProducerState:
         batches that a producer may yet repeat, those that came later are some. None if it cannot
         be told from what is remembered."""
         state = ProducerState(self._kept)
-        for producer_id, entry in self._entries.items():
+        for producer_id, entry in self.producers():
+            known = state._like(producer_id)
             if entry.window[-1].base_offset < offset:
-                state._entries[producer_id] = entry
+                known[producer_id] = entry
                 continue
             window = tuple(batch for batch in entry.window if batch.base_offset < offset)
             if not window and len(entry.window) == PRODUCER_WINDOW_BATCHES:
@@ -141,7 +141,7 @@ class ProducerState:
                 last = first - 1 if first else _SEQUENCE_MAX
                 window = (RememberedBatch(last, last, UNKNOWN_OFFSET),)
             if window:
-                state._entries[producer_id] = entry._replace(window=window)
+                known[producer_id] = entry._replace(window=window)
             elif entry.epoch > 0:
                 # It may have had another epoch before, or none.
                 return None

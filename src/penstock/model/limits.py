@@ -161,6 +161,12 @@ APPEND_BYTES_MAX: Final = 1 * MIB
 APPEND_REQUESTS_PER_TURN_MAX: Final = 2
 # The batches of all partitions in one frame to a peer: several turns' worth, and well within one.
 PARCEL_BYTES_MAX: Final = 16 * MIB
+# Partitions that one leading broker lets one other broker catch up with at the same time: the rest
+# of a large move waits, or all of it would be slow and none of it done.
+PARTITIONS_CATCHING_UP_MAX: Final = 4
+# Leaders that a broker gives back to the preferred brokers in one look at all of them: each costs
+# its producers a moment.
+LEADERS_RETURNED_MAX: Final = 20
 # A follower that has not had everything for so long is not in sync: long enough for a pause of its
 # disk, short of the 30 s that Kafka gives it (replica.lag.time.max.ms).
 IN_SYNC_LAG_MS_MAX: Final = 10_000

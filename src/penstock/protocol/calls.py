@@ -112,6 +112,25 @@ META_SNAPSHOT: Final = CallType(
     pb.CALL_META_SNAPSHOT, "MetaSnapshot", pb.MetaSnapshotRequest, pb.MetaSnapshotResponse
 )
 
+DESCRIBE_CLUSTER: Final = CallType(
+    pb.CALL_DESCRIBE_CLUSTER,
+    "DescribeCluster",
+    pb.DescribeClusterRequest,
+    pb.DescribeClusterResponse,
+)
+CHANGE_PLACEMENT: Final = CallType(
+    pb.CALL_CHANGE_PLACEMENT,
+    "ChangePlacement",
+    pb.ChangePlacementRequest,
+    pb.ChangePlacementResponse,
+)
+ELECT_LEADERS: Final = CallType(
+    pb.CALL_ELECT_LEADERS, "ElectLeaders", pb.ElectLeadersRequest, pb.ElectLeadersResponse
+)
+DESCRIBE_BROKER: Final = CallType(
+    pb.CALL_DESCRIBE_BROKER, "DescribeBroker", pb.DescribeBrokerRequest, pb.DescribeBrokerResponse
+)
+
 META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
     META_CHANGE,
     META_FETCH,
@@ -151,6 +170,10 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     META_HEARTBEAT,
     META_LEADER,
     META_SNAPSHOT,
+    DESCRIBE_CLUSTER,
+    CHANGE_PLACEMENT,
+    ELECT_LEADERS,
+    DESCRIBE_BROKER,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}

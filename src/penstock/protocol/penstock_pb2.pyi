@@ -39,6 +39,10 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_META_HEARTBEAT: _ClassVar[Call]
     CALL_META_LEADER: _ClassVar[Call]
     CALL_META_SNAPSHOT: _ClassVar[Call]
+    CALL_DESCRIBE_CLUSTER: _ClassVar[Call]
+    CALL_CHANGE_PLACEMENT: _ClassVar[Call]
+    CALL_ELECT_LEADERS: _ClassVar[Call]
+    CALL_DESCRIBE_BROKER: _ClassVar[Call]
 CALL_UNSPECIFIED: Call
 CALL_HELLO: Call
 CALL_PING: Call
@@ -69,6 +73,10 @@ CALL_META_FETCH: Call
 CALL_META_HEARTBEAT: Call
 CALL_META_LEADER: Call
 CALL_META_SNAPSHOT: Call
+CALL_DESCRIBE_CLUSTER: Call
+CALL_CHANGE_PLACEMENT: Call
+CALL_ELECT_LEADERS: Call
+CALL_DESCRIBE_BROKER: Call
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retriable")
@@ -818,3 +826,212 @@ class MetaSnapshotRequest(_message.Message):
 class MetaSnapshotResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class DescribeClusterRequest(_message.Message):
+    __slots__ = ("moving_only",)
+    MOVING_ONLY_FIELD_NUMBER: _ClassVar[int]
+    moving_only: bool
+    def __init__(self, moving_only: _Optional[bool] = ...) -> None: ...
+
+class DescribeClusterResponse(_message.Message):
+    __slots__ = ("cluster_id", "controller", "brokers", "partitions", "is_alone")
+    class Broker(_message.Message):
+        __slots__ = ("id", "address", "host", "is_alive", "is_drained", "leaders", "replicas", "bytes")
+        ID_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        HOST_FIELD_NUMBER: _ClassVar[int]
+        IS_ALIVE_FIELD_NUMBER: _ClassVar[int]
+        IS_DRAINED_FIELD_NUMBER: _ClassVar[int]
+        LEADERS_FIELD_NUMBER: _ClassVar[int]
+        REPLICAS_FIELD_NUMBER: _ClassVar[int]
+        BYTES_FIELD_NUMBER: _ClassVar[int]
+        id: int
+        address: str
+        host: str
+        is_alive: bool
+        is_drained: bool
+        leaders: int
+        replicas: int
+        bytes: int
+        def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., is_alive: _Optional[bool] = ..., is_drained: _Optional[bool] = ..., leaders: _Optional[int] = ..., replicas: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    class Learner(_message.Message):
+        __slots__ = ("broker", "offset", "bytes_left")
+        BROKER_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        BYTES_LEFT_FIELD_NUMBER: _ClassVar[int]
+        broker: int
+        offset: int
+        bytes_left: int
+        def __init__(self, broker: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_left: _Optional[int] = ...) -> None: ...
+    class Partition(_message.Message):
+        __slots__ = ("topic", "partition", "leader", "term", "target", "voters", "in_sync", "learners", "is_reached", "commit_offset")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        LEADER_FIELD_NUMBER: _ClassVar[int]
+        TERM_FIELD_NUMBER: _ClassVar[int]
+        TARGET_FIELD_NUMBER: _ClassVar[int]
+        VOTERS_FIELD_NUMBER: _ClassVar[int]
+        IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+        LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        IS_REACHED_FIELD_NUMBER: _ClassVar[int]
+        COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        leader: int
+        term: int
+        target: _containers.RepeatedScalarFieldContainer[int]
+        voters: _containers.RepeatedScalarFieldContainer[int]
+        in_sync: _containers.RepeatedScalarFieldContainer[int]
+        learners: _containers.RepeatedCompositeFieldContainer[DescribeClusterResponse.Learner]
+        is_reached: bool
+        commit_offset: int
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., target: _Optional[_Iterable[int]] = ..., voters: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., learners: _Optional[_Iterable[_Union[DescribeClusterResponse.Learner, _Mapping]]] = ..., is_reached: _Optional[bool] = ..., commit_offset: _Optional[int] = ...) -> None: ...
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    IS_ALONE_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    controller: int
+    brokers: _containers.RepeatedCompositeFieldContainer[DescribeClusterResponse.Broker]
+    partitions: _containers.RepeatedCompositeFieldContainer[DescribeClusterResponse.Partition]
+    is_alone: bool
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[DescribeClusterResponse.Broker, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[DescribeClusterResponse.Partition, _Mapping]]] = ..., is_alone: _Optional[bool] = ...) -> None: ...
+
+class ChangePlacementRequest(_message.Message):
+    __slots__ = ("move", "replication", "drain", "add", "rebalance", "dry_run")
+    class Moves(_message.Message):
+        __slots__ = ("moves",)
+        class Move(_message.Message):
+            __slots__ = ("topic", "partition", "replicas")
+            TOPIC_FIELD_NUMBER: _ClassVar[int]
+            PARTITION_FIELD_NUMBER: _ClassVar[int]
+            REPLICAS_FIELD_NUMBER: _ClassVar[int]
+            topic: str
+            partition: int
+            replicas: _containers.RepeatedScalarFieldContainer[int]
+            def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+        MOVES_FIELD_NUMBER: _ClassVar[int]
+        moves: _containers.RepeatedCompositeFieldContainer[ChangePlacementRequest.Moves.Move]
+        def __init__(self, moves: _Optional[_Iterable[_Union[ChangePlacementRequest.Moves.Move, _Mapping]]] = ...) -> None: ...
+    class Replication(_message.Message):
+        __slots__ = ("topic", "replicas")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        REPLICAS_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        replicas: int
+        def __init__(self, topic: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
+    class Drain(_message.Message):
+        __slots__ = ("broker", "onto")
+        BROKER_FIELD_NUMBER: _ClassVar[int]
+        ONTO_FIELD_NUMBER: _ClassVar[int]
+        broker: int
+        onto: int
+        def __init__(self, broker: _Optional[int] = ..., onto: _Optional[int] = ...) -> None: ...
+    class Add(_message.Message):
+        __slots__ = ("broker",)
+        BROKER_FIELD_NUMBER: _ClassVar[int]
+        broker: int
+        def __init__(self, broker: _Optional[int] = ...) -> None: ...
+    class Rebalance(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    MOVE_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    move: ChangePlacementRequest.Moves
+    replication: ChangePlacementRequest.Replication
+    drain: ChangePlacementRequest.Drain
+    add: ChangePlacementRequest.Add
+    rebalance: ChangePlacementRequest.Rebalance
+    dry_run: bool
+    def __init__(self, move: _Optional[_Union[ChangePlacementRequest.Moves, _Mapping]] = ..., replication: _Optional[_Union[ChangePlacementRequest.Replication, _Mapping]] = ..., drain: _Optional[_Union[ChangePlacementRequest.Drain, _Mapping]] = ..., add: _Optional[_Union[ChangePlacementRequest.Add, _Mapping]] = ..., rebalance: _Optional[_Union[ChangePlacementRequest.Rebalance, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class ChangePlacementResponse(_message.Message):
+    __slots__ = ("moves",)
+    class Move(_message.Message):
+        __slots__ = ("topic", "partition", "before", "after")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        BEFORE_FIELD_NUMBER: _ClassVar[int]
+        AFTER_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        before: _containers.RepeatedScalarFieldContainer[int]
+        after: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., before: _Optional[_Iterable[int]] = ..., after: _Optional[_Iterable[int]] = ...) -> None: ...
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[ChangePlacementResponse.Move]
+    def __init__(self, moves: _Optional[_Iterable[_Union[ChangePlacementResponse.Move, _Mapping]]] = ...) -> None: ...
+
+class ElectLeadersRequest(_message.Message):
+    __slots__ = ("partitions", "max_wait_ms", "is_forwarded")
+    class Partition(_message.Message):
+        __slots__ = ("topic", "partition")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[ElectLeadersRequest.Partition]
+    max_wait_ms: int
+    is_forwarded: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ElectLeadersRequest.Partition, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., is_forwarded: _Optional[bool] = ...) -> None: ...
+
+class ElectLeadersResponse(_message.Message):
+    __slots__ = ("results",)
+    class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ELECTED: _ClassVar[ElectLeadersResponse.Outcome]
+        NOT_NEEDED: _ClassVar[ElectLeadersResponse.Outcome]
+        NOT_AVAILABLE: _ClassVar[ElectLeadersResponse.Outcome]
+        UNKNOWN: _ClassVar[ElectLeadersResponse.Outcome]
+        TIMED_OUT: _ClassVar[ElectLeadersResponse.Outcome]
+    ELECTED: ElectLeadersResponse.Outcome
+    NOT_NEEDED: ElectLeadersResponse.Outcome
+    NOT_AVAILABLE: ElectLeadersResponse.Outcome
+    UNKNOWN: ElectLeadersResponse.Outcome
+    TIMED_OUT: ElectLeadersResponse.Outcome
+    class Result(_message.Message):
+        __slots__ = ("topic", "partition", "outcome")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        OUTCOME_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        outcome: ElectLeadersResponse.Outcome
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., outcome: _Optional[_Union[ElectLeadersResponse.Outcome, str]] = ...) -> None: ...
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ElectLeadersResponse.Result]
+    def __init__(self, results: _Optional[_Iterable[_Union[ElectLeadersResponse.Result, _Mapping]]] = ...) -> None: ...
+
+class DescribeBrokerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeBrokerResponse(_message.Message):
+    __slots__ = ("bytes", "learners")
+    class Learner(_message.Message):
+        __slots__ = ("topic", "partition", "broker", "offset", "bytes_left")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        BROKER_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        BYTES_LEFT_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        broker: int
+        offset: int
+        bytes_left: int
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., broker: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_left: _Optional[int] = ...) -> None: ...
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    LEARNERS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    learners: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Learner]
+    def __init__(self, bytes: _Optional[int] = ..., learners: _Optional[_Iterable[_Union[DescribeBrokerResponse.Learner, _Mapping]]] = ...) -> None: ...

@@ -39,6 +39,10 @@ class SavedState:
     reset_offset: int = 0
     """Where the log was last begun anew. One that is found to start before it was not emptied
     before the crash, and is to be, before anything else."""
+    rejoin_offset: int = 0
+    """Up to where a copy that was let go knew the log to be committed. The one that is made anew in
+    its place does not campaign before it has as much: the memberships of its own past, which it
+    meets on the way, are over."""
 
 
 class NodeState:
@@ -51,6 +55,7 @@ class NodeState:
         "me",
         "members",
         "outbox",
+        "rejoin_offset",
         "reset_offset",
         "term",
         "terms",
@@ -73,6 +78,7 @@ class NodeState:
         # A term, and up to where the log was seen to be its leader's.
         self.verified = (-1, 0)
         self.reset_offset = saved.reset_offset
+        self.rejoin_offset = saved.rejoin_offset
         assert terms.start_offset >= self.reset_offset, (terms, self.reset_offset)
         # What was saved and, because of a crash, never written must not be believed next time.
         told = [*(at.offset for at in saved.memberships), *(at.offset for at in saved.terms)]
@@ -91,7 +97,10 @@ class NodeState:
     @property
     def may_campaign(self) -> bool:
         """Dissertation, 4.2.2: also a voter that is to leave, until that is committed. It may be
-        the only one whose log is long enough, though its own vote does not count."""
+        the only one whose log is long enough, though its own vote does not count. Not one that
+        was let go and has yet to learn what it knew."""
+        if self.terms.end_offset < self.rejoin_offset:
+            return False
         return any(self.me in at.membership.voters for at in self.members.known)
 
     @property
@@ -117,6 +126,7 @@ class NodeState:
             terms=self.terms.begun,
             memberships=self.members.known,
             reset_offset=self.reset_offset,
+            rejoin_offset=self.rejoin_offset,
         )
 
     def enter_term(self, term: int, vote: Node | None = None) -> None:

@@ -74,13 +74,14 @@ class OwnClaims:
         audience.version += 1
         self._version = max(self._version, audience.version)
         is_whole = audience.is_whole_due
-        concerned = self._claims.keys() if is_whole else audience.changed
+        # In an order that does not depend on how the process hashes.
+        concerned = sorted(self._claims if is_whole else audience.changed)
         claims = {
             partition: claim
             for partition in concerned
             if (claim := self._claims.get(partition)) is not None
         }
-        released = () if is_whole else tuple(audience.changed - self._claims.keys())
+        released = () if is_whole else tuple(sorted(audience.changed - self._claims.keys()))
         audience.changed = set()
         audience.is_whole_due = False
         return Heartbeat(
@@ -108,8 +109,9 @@ class HeardClaims:
         self.needs_whole = False
 
     def is_restart(self, heartbeat: Heartbeat) -> bool:
-        """Whether the peer was started anew since the heartbeat before."""
-        return self._incarnation not in (None, heartbeat.incarnation)
+        """Whether the peer was started anew since the heartbeat before; or may have been, since
+        there was none before, but it may have answered as it was in an earlier life."""
+        return self._incarnation != heartbeat.incarnation
 
     def take(self, heartbeat: Heartbeat, now_ms: int) -> dict[PartitionId, Claim]:
         """The claims that are new or have changed."""

@@ -19,6 +19,7 @@ from penstock.model.ids import PartitionId
 from penstock.model.limits import MESSAGES_WAITING_MAX, RESET_PAYLOAD_BYTES_MAX
 from penstock.raft.campaign import Campaign
 from penstock.raft.core import Raft
+from penstock.raft.following import Following
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -73,6 +74,10 @@ def recovered(
         now_ms=around.monotonic_ms(),
     )
     raft.state.is_unsaved |= saved != kept
+    # What was deleted on request was committed: retention may take it before Raft knows more. A
+    # segment ends where a batch does, and what is committed must not end elsewhere.
+    ends = (segment.next_offset for segment in log.sealed_segments())
+    raft.state.commit(max((end for end in ends if end <= log.start_offset), default=0))
     return raft, Keeper(directory, kept)
 
 
@@ -100,7 +105,7 @@ class Consensus:
         self._saving: SaveJob | None = None
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
-        self._writing = Writing(owner, self.raft, log, around)
+        self._writing = Writing(owner, self.raft, log, around, self._job_over)
         self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
         # Until then it goes on campaigning at once, though nobody may have answered.
@@ -110,8 +115,9 @@ class Consensus:
             self._hurries_until_ms = now_ms + 2 * around.timing.election_ms
 
     @property
-    def is_saving(self) -> bool:
-        return self._saving is not None
+    def has_job(self) -> bool:
+        """Whether something of it is under way on the disk."""
+        return self._saving is not None or self._log.is_changing
 
     @property
     def claim(self) -> Claim | None:
@@ -138,7 +144,7 @@ class Consensus:
     @property
     def is_busy(self) -> bool:
         """Whether everything has to wait until something is on the disk."""
-        return self._saving is not None or self._is_stuck or self._writing.is_resetting
+        return self._saving is not None or self._is_stuck or self._writing.is_changing
 
     def deadline_ms(self, now_ms: int) -> int:
         """When `on_time` must be called."""
@@ -181,6 +187,9 @@ class Consensus:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
         if self._log.written_offset > self.raft.state.terms.end_offset:
             self.raft.extended(self._log.written_offset)
+        if self._owner.durable_offset > self.raft.state.durable_offset:
+            # It is committed, and must be known to be before others have a say in that.
+            self.raft.durable(self._owner.durable_offset, self._around.monotonic_ms())
         self._follow_start()
 
     def follow_claim(self, sender: Node, term: int, commit_offset: int) -> None:
@@ -195,10 +204,20 @@ class Consensus:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
         self._owner.on_part()
 
+    def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
+        """The leader said so earlier; that it leads is not said again. `turn` must follow."""
+        part = self.raft.part
+        if self.is_busy or self._inbox or not isinstance(part, Following):
+            return
+        if (part.leader, self.raft.state.term) == (leader, term):
+            part.follow_commit(commit_offset)
+
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
         leading = self.raft.leading
-        if leading is None or self.is_busy or not leading.may_change(membership):
+        if leading is None or self._log.failed or self.is_busy:
+            return False
+        if not leading.may_change(membership):
             return False
         self._writing.finish_proposals()
         self._writing.append_own(
@@ -245,7 +264,7 @@ class Consensus:
         """Whether nothing has to be waited for."""
         now_ms = self._around.monotonic_ms()
         raft, state, log = self.raft, self.raft.state, self._log
-        if log.failed:
+        if log.failed or log.is_changing:
             return False
         self._follow_start()
         while True:
@@ -291,6 +310,7 @@ class Consensus:
         assert job is not None
         if job.error is None:
             self._keeper.on_saved(job)
+            self.raft.saved(self._around.monotonic_ms())
         elif isinstance(job.error, DiskFull):
             # Nobody was told anything, so it may be tried again.
             logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)
@@ -301,6 +321,9 @@ class Consensus:
             self._writing.try_later()
         else:
             self._owner.fail(job.error)
+        self._job_over()
+
+    def _job_over(self) -> None:
         self.turn()
         self._around.driver.end_turn()
         self._owner.idleness.tell()
@@ -358,7 +381,10 @@ class Consensus:
         plan = self.raft.plan_append(sender, request, now_ms)
         if plan is None:
             return
-        if plan.truncate_to is not None and not self._writing.cut(plan.truncate_to):
+        if plan.truncate_to is not None:
+            if self._writing.cut(plan.truncate_to):
+                # When that is done, what the request asks for is planned again.
+                self._inbox.appendleft((sender, request, bytes(payload)))
             return
         self.raft.written(plan.batches, now_ms)
         self._writing.receive(request, received[plan.first :])

@@ -53,7 +53,7 @@ class Flushing:
 
     def start(self) -> None:
         """Start the next flush, unless one runs: that one's end starts it."""
-        if self._job is not None or self._log.failed:
+        if self._job is not None or self._log.failed or self._log.is_changing:
             return
         try:
             job = self._log.flush_job(include_active=self.includes_active)

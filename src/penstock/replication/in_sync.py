@@ -53,9 +53,19 @@ class InSync:
                 self.nodes = nodes
         self._leading, self._membership = leading, membership
 
-    def _has_all(self, leading: Leadership, node: Node, now_ms: int) -> bool:
+    def learned(self, now_ms: int) -> frozenset[Node]:
+        """The learners that have everything, or had it a moment ago: they may vote."""
+        leading, learners = self._raft.leading, self._raft.state.membership.learners
+        if leading is None:
+            return NOBODY
+        lag_ms = 2 * self._around.timing.election_ms
+        return frozenset(node for node in learners if self._has_all(leading, node, now_ms, lag_ms))
+
+    def _has_all(
+        self, leading: Leadership, node: Node, now_ms: int, lag_ms: int = IN_SYNC_LAG_MS_MAX
+    ) -> bool:
         if node == self._around.me:
             return True
         heard_ms = max(leading.followers[node].heard_ms, self._around.peers.heard_ms(node))
         is_alive = heard_ms >= now_ms - self._around.timing.election_ms
-        return is_alive and leading.is_in_sync(node, now_ms - IN_SYNC_LAG_MS_MAX)
+        return is_alive and leading.is_in_sync(node, now_ms - lag_ms)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from penstock.raft.following import Following
 from penstock.raft.leadership import Leadership
-from penstock.raft.membership import Membership, Node
+from penstock.raft.membership import Membership, MembershipAt, Node
 from penstock.raft.messages import Message
+from penstock.raft.state import SavedState
 from penstock.replication.parcel import Claim
 from penstock.replication.replica import Replica
 
@@ -41,6 +42,11 @@ class Participant:
         """Whom it leads."""
         leading = self._consensus.raft.leading
         return () if leading is None else tuple(leading.followers)
+
+    @property
+    def membership(self) -> Membership:
+        """Who has a copy, as far as is known here; it need not be committed."""
+        return self._consensus.raft.state.membership
 
     @property
     def claim(self) -> Claim | None:
@@ -91,6 +97,14 @@ class Participant:
             self._follow_start(told.start_offset)
             self.replica.end_turn_later()
 
+    def learn(self, leader: Node, told: Claim) -> None:
+        """What the leader said some time ago, and what could not be followed then. That it said so
+        is no news: it may be dead by now."""
+        if self.replica.meet():
+            self._consensus.learn_commit(leader, told.term, told.commit_offset)
+            self._follow_start(told.start_offset)
+            self.replica.end_turn_later()
+
     def _follow_start(self, start_offset: int) -> None:
         """The leader's records before the offset were deleted: here they go too, when they are
         known to be committed."""
@@ -114,6 +128,42 @@ class Participant:
     def transfer(self, node: Node) -> bool:
         """Let a voter lead instead, as soon as it has everything; whether that can be tried."""
         return self.replica.meet() and self._consensus.transfer(node)
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether another is being let to lead."""
+        leading = self._consensus.raft.leading
+        return leading is not None and leading.transfer_to is not None
+
+    def learned(self, now_ms: int) -> frozenset[Node]:
+        """The learners that have everything, or had it a moment ago."""
+        return self._consensus.in_sync.learned(now_ms)
+
+    @property
+    def matches(self) -> dict[Node, int]:
+        """Up to where the followers' logs are known to be this one, if it leads."""
+        leading = self._consensus.raft.leading
+        followers = {} if leading is None else leading.followers
+        return {node: progress.match_offset for node, progress in followers.items()}
+
+    def memory(self, told: Claim) -> SavedState | None:
+        """What this copy must not forget if it is let go, because its leader says that it is none
+        any more; None if that does not follow.
+
+        It does if the leader says it of everything that this copy knows: in no earlier term, and
+        after the last membership in the log here, which may be one that let it in again."""
+        state = self._consensus.raft.state
+        is_out = told.is_settled and state.me not in told.membership.nodes
+        is_latest = told.term >= state.term and told.commit_offset > state.members.latest.offset
+        if not (is_out and is_latest):
+            return None
+        return SavedState(
+            term=told.term,
+            vote=state.vote if told.term == state.term else None,
+            terms=(),
+            memberships=(MembershipAt(-1, told.term, told.membership),),
+            rejoin_offset=told.commit_offset,
+        )
 
     @property
     def in_sync(self) -> frozenset[Node]:

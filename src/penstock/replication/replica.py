@@ -243,6 +243,10 @@ class Replica:
     def close(self) -> CleanEnd | None:
         """Make everything durable and let the files go. None when the log had failed."""
         assert self._is_idle(), "closed while a job was running"
+        if self.log.next_offset > self.log.written_offset:
+            # It waits for a state that the disk has no room for.
+            self.log.unstage()
+            self.on_written(StorageFailed(f"{self.name} was closed before it could be written."))
         clean_end = self.log.close()
         if clean_end is not None and self.is_alone:
             self._advance(clean_end.next_offset)
@@ -303,6 +307,12 @@ class Replica:
         if self.is_leader and (raft.leading is None or self.term != raft.state.term):
             self._lose_leadership()
 
+    def _lose_leadership(self) -> None:
+        self.is_leader = self._accepts = False
+        self._waiting.fail_after(-1, _refusal(self.name, None))
+        if self.listener is not None:
+            self.listener.on_leadership(False)
+
     def on_progress(self) -> None:
         raft = self.consensus.raft
         leading, state = raft.leading, raft.state
@@ -329,7 +339,12 @@ class Replica:
             if self.listener is not None:
                 self.listener.on_leadership(True)
         self._accepts = is_leader and leading is not None and leading.transfer_to is None
-        is_served = not self._waiting.by_durable
+        # Raft has to hear of the commit by which the others left, so that it can be told.
+        is_served = (
+            not self._waiting.by_durable
+            and self.min_insync_replicas <= 1
+            and state.members.latest.offset < state.commit_offset
+        )
         if is_leader and state.is_alone and not state.membership.learners and is_served:
             self.is_alone = True
             self._waiting.share(is_alone=True)
@@ -389,19 +404,14 @@ class Replica:
         """Everything before it is committed, and where this replica leads, as many have it as the
         topic asks for (R-REP-3): that may be more than a majority."""
         leading = None if self.is_alone else self.consensus.raft.leading
-        if leading is None or self.min_insync_replicas <= leading.majority:
+        if leading is None or self.min_insync_replicas <= 1:
             return self.high_watermark
+        # A majority of those who voted when it was committed need not be one of these.
         return min(self.high_watermark, leading.replicated_offset(self.min_insync_replicas))
 
-    def _lose_leadership(self) -> None:
-        self.is_leader = self._accepts = False
-        self._waiting.fail_after(-1, _refusal(self.name, None))
-        if self.listener is not None:
-            self.listener.on_leadership(False)
-
     def _is_idle(self) -> bool:
-        is_saving = self.consensus.is_saving
-        return self.deletions.is_idle and not is_saving and not self.flushing.is_running
+        has_job = self.consensus.has_job
+        return self.deletions.is_idle and not has_job and not self.flushing.is_running
 
 
 def _refusal(name: str, failure: StorageError | None) -> PenstockError:

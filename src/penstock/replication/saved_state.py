@@ -70,6 +70,7 @@ def encode(saved: SavedState) -> bytes:
                 [at.offset, at.term, *plain(at.membership)] for at in saved.memberships
             ],
             "reset_offset": saved.reset_offset,
+            "rejoin_offset": saved.rejoin_offset,
         }
     ).encode()
 
@@ -86,6 +87,7 @@ def decode(payload: bytes) -> SavedState:
         terms=tuple(TermStart(number(term), number(offset)) for term, offset in facts["terms"]),
         memberships=tuple(_membership_at(*entry) for entry in facts["memberships"]),
         reset_offset=number(facts["reset_offset"]),
+        rejoin_offset=number(facts.get("rejoin_offset", 0)),
     )
     _check(saved)
     return saved

@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.model.errors import StorageError
 from penstock.model.ids import PartitionId
-from penstock.model.limits import APPEND_BYTES_MAX, APPEND_REQUESTS_PER_TURN_MAX
+from penstock.model.limits import APPEND_REQUESTS_PER_TURN_MAX
 from penstock.raft.core import Raft
 from penstock.raft.leadership import Leadership, Sending
 from penstock.raft.membership import Node
@@ -33,7 +33,16 @@ _CROWDED_MS: Final = 20
 class Sender:
     """Of one replica."""
 
-    __slots__ = ("_log", "_partition", "_peers", "_quota", "_raft", "_snapshot", "held_until_ms")
+    __slots__ = (
+        "_bytes_max",
+        "_log",
+        "_partition",
+        "_peers",
+        "_quota",
+        "_raft",
+        "_snapshot",
+        "held_until_ms",
+    )
 
     def __init__(
         self,
@@ -48,6 +57,7 @@ class Sender:
         self._log = log
         self._partition = partition
         self._peers = around.peers
+        self._bytes_max = around.append_bytes_max
         self._quota = around.catch_up
         self._snapshot = snapshot
         # When to try again what was not sent, though it is due.
@@ -96,7 +106,7 @@ class Sender:
         except StorageError:
             # Whoever reads it says so.
             return False
-        return lacking_bytes > APPEND_BYTES_MAX
+        return lacking_bytes > self._bytes_max
 
     def _is_held(self, node: Node, now_ms: int) -> bool:
         """Whether others come first."""
@@ -134,7 +144,7 @@ class Sender:
             return b"", offset
         terms = self._raft.state.terms
         try:
-            return read_batches(self._log, terms, offset, end_offset, APPEND_BYTES_MAX)
+            return read_batches(self._log, terms, offset, end_offset, self._bytes_max)
         except StorageError as error:
             # Other followers, and other parts of the log, are served all the same.
             logger.error("%s cannot be copied from offset %d: %s", self._log.name, offset, error)

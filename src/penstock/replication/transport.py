@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from penstock.model.ids import PartitionId
+from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.net.clock import Clock
 from penstock.raft.membership import Node
 from penstock.raft.messages import Message
@@ -85,6 +86,8 @@ class Surroundings:
     """By chance: what a replica waits longer than it must, before it campaigns."""
     catch_up: CatchUpQuota = field(default_factory=CatchUpQuota)
     """What copies that are far behind may take of this broker."""
+    append_bytes_max: int = APPEND_BYTES_MAX
+    """Of one request to a follower; a batch that is larger goes alone."""
 
     def monotonic_ms(self) -> int:
         return round(self.clock.monotonic() * 1000)

@@ -7,7 +7,7 @@ is taken back from Raft too, so that Raft never tells of what is not in the log 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import CorruptLog, StorageError
@@ -31,6 +31,9 @@ class Owner(Protocol):
     """Everything before it is as durable as the topic asks."""
     is_alone: bool
     """Whether there is nobody else: then Raft has nothing to wait for."""
+    is_leader: bool
+    term: int
+    """In which it leads, or led."""
     flushing: Flushing
     idleness: Idleness
 
@@ -68,13 +71,31 @@ class Owner(Protocol):
 class Writing:
     """Of one replica."""
 
-    __slots__ = ("_around", "_log", "_owner", "_raft", "_received", "_reset_to", "retry_ms")
+    __slots__ = (
+        "_around",
+        "_log",
+        "_on_changed",
+        "_owner",
+        "_raft",
+        "_received",
+        "_reset_to",
+        "retry_ms",
+    )
 
-    def __init__(self, owner: Owner, raft: Raft, log: Log, around: Surroundings) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        raft: Raft,
+        log: Log,
+        around: Surroundings,
+        on_changed: Callable[[], None],
+    ) -> None:
+        """on_changed: called when the log has been cut or begun anew, or that has failed."""
         self._owner = owner
         self._raft = raft
         self._log = log
         self._around = around
+        self._on_changed = on_changed
         # When to try again what the disk had no room for.
         self.retry_ms = 0
         # What is to be done as soon as the state is saved: begin the log anew there, write these.
@@ -82,8 +103,9 @@ class Writing:
         self._received: list[tuple[AppendRequest, Sequence[ReceivedBatch]]] = []
 
     @property
-    def is_resetting(self) -> bool:
-        return self._reset_to is not None
+    def is_changing(self) -> bool:
+        """Whether the log is being cut or is to begin anew: everything else waits."""
+        return self._reset_to is not None or self._log.is_changing
 
     @property
     def is_receiving(self) -> bool:
@@ -96,7 +118,8 @@ class Writing:
         self._received.append((request, batches))
 
     def cut(self, offset: int) -> bool:
-        """Whether the log could be cut; the leader sends again what it could not be cut for."""
+        """Whether the log is being cut from now on; the leader sends again what it could not be
+        cut for."""
         if self._received or self._owner.flushing.is_running:
             return False
         if offset < self._log.start_offset:
@@ -106,13 +129,25 @@ class Writing:
                 f"{self._log.start_offset} was committed, and deleted."
             )
         try:
-            self._log.truncate(offset)
+            job = self._log.truncate_job(offset)
         except StorageError as error:
             self._owner.fail(error)
             return False
-        self._raft.state.truncated(offset)
-        self._owner.on_cut(offset)
+
+        def finish() -> None:
+            self._log.finish_change(job)
+            self._raft.state.truncated(offset)
+            self._owner.on_cut(offset)
+
+        self._around.flusher.submit(job, lambda: self._changed(finish))
         return True
+
+    def _changed(self, finish: Callable[[], None]) -> None:
+        try:
+            finish()
+        except StorageError as error:
+            self._owner.fail(error)
+        self._on_changed()
 
     def reset(self, offset: int) -> None:
         """The log is to begin anew there, and Raft was told so."""
@@ -152,19 +187,25 @@ class Writing:
     # --- when it is ------------------------------------------------------------------------------
 
     def begin_anew(self) -> bool:
-        """Empty the log, if that is to be; whether nothing is in the way of it."""
-        if self._reset_to is None:
-            return True
-        if self._owner.flushing.is_running or self._log.is_held:
+        """Empty the log, if that is to be; whether nothing is to be waited for."""
+        offset = self._reset_to
+        if offset is None:
+            return not self._log.is_changing
+        if self._owner.flushing.is_running or self._log.is_held or self._log.is_changing:
             return False
         try:
-            self._log.reset(self._reset_to)
+            job = self._log.reset_job(offset)
         except StorageError as error:
             self._owner.fail(error)
             return False
-        offset, self._reset_to = self._reset_to, None
-        self._owner.on_cut(offset)
-        return True
+
+        def finish() -> None:
+            self._reset_to = None
+            self._log.finish_change(job)
+            self._owner.on_cut(offset)
+
+        self._around.flusher.submit(job, lambda: self._changed(finish))
+        return False
 
     def write(self) -> bool:
         """Write what is staged and what was received; whether the disk can be trusted."""

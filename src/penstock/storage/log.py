@@ -13,27 +13,16 @@ One writer, on one thread. Jobs run elsewhere, at most one `FlushJob` at a time.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Self
 
 from penstock.model.errors import StorageError, StorageFailed
 from penstock.records.header import BatchHeader, stamp
-from penstock.storage.compacted import is_compacted
-from penstock.storage.files import Directory, remove_if_there, typed
+from penstock.storage.cuttable import CuttableLog, LogConfig
+from penstock.storage.files import Directory, typed
 from penstock.storage.jobs import FlushJob, RemovalJob
-from penstock.storage.reading import out_of_range, segment_at
 from penstock.storage.recovery import DELETED_SUFFIX, CleanEnd, Cut, recover
 from penstock.storage.removals import RemovalHistory
-from penstock.storage.replacing import ReplaceableLog
-from penstock.storage.segment import (
-    LOG_SUFFIX,
-    SPAN_MAX,
-    Mark,
-    Segment,
-    Staged,
-    keep_index,
-    sealed_stem,
-)
+from penstock.storage.segment import LOG_SUFFIX, SPAN_MAX, Mark, Segment, Staged, keep_index
 from penstock.storage.start_offset import StartOffsetJob, read_start_offset, write_start_offset
 
 __all__ = ["CleanEnd", "FlushJob", "Log", "LogConfig", "RemovalJob", "StartOffsetJob"]
@@ -41,57 +30,21 @@ __all__ = ["CleanEnd", "FlushJob", "Log", "LogConfig", "RemovalJob", "StartOffse
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
-    """What of a topic's settings concerns its files; see `model.topic_config`."""
-
-    segment_bytes: int
-    segment_ms: int
-    index_interval_bytes: int
-
-
-class Log(ReplaceableLog):
+class Log(CuttableLog):
     """A partition's log. `config` may be replaced at any time; it holds for what comes."""
 
-    __slots__ = (
-        "_begun_ms",
-        "_cut",
-        "_durable_offset",
-        "_job",
-        "_rolls_durable",
-        "_staged",
-        "config",
-        "failure",
-        "next_offset",
-        "removals",
-        "rolls",
-    )
+    __slots__ = ("_cut", "removals")
 
     def __init__(self, directory: Directory, config: LogConfig, segments: list[Segment]) -> None:
         """Use `open`."""
-        super().__init__(directory, segments, is_compacted=is_compacted(directory))
+        super().__init__(directory, config, segments)
         for segment in segments:
             segment.compacted = self.is_compacted and segment.sealed
-        self.config = config
-        self._staged: list[Staged] = []
-        self._job: FlushJob | None = None
-        self.failure: str | None = None
-        # Segments begun since the log was opened, and those of them whose name is durable.
-        self.rolls = 0
-        # The name of the file that was found may not be durable either: a killed process leaves
-        # names that the disk does not have yet.
-        self._rolls_durable = -1
-        # When the active segment got its first batch; None until somebody asks.
-        self._begun_ms: int | None = None
         # Why offsets are gone; and what recovery has just cut, until somebody says when that was.
         self.removals = RemovalHistory(directory)
         self._cut: Cut | None = None
-        end = segments[-1].next_offset if segments else 0
-        self.next_offset = end
-        self.written_offset = end
-        self._durable_offset = end
         if not segments or segments[-1].sealed:
-            self._start_segment(end)
+            self._start_segment(self.next_offset)
         self.start_offset = self.first_offset
 
     @classmethod
@@ -132,11 +85,6 @@ class Log(ReplaceableLog):
             self.removals.keep(self._cut.removal(now_ms))
             self._cut = None
 
-    @property
-    def failed(self) -> bool:
-        """Whether the log is read-only until the broker is restarted."""
-        return self.failure is not None
-
     # --- writing -------------------------------------------------------------------------------
 
     def stage(self, header: BatchHeader, batch: memoryview, term: int) -> int:
@@ -170,11 +118,6 @@ class Log(ReplaceableLog):
     def own_staged(self) -> None:
         """Copy what is staged, since the memory it lies in is about to be used again."""
         self._staged = [(memoryview(bytes(batch[0])), *batch[1:]) for batch in self._staged]
-
-    def unstage(self) -> None:
-        """Forget what is staged: its offsets go to the next."""
-        self._staged = []
-        self.next_offset = self.written_offset
 
     def write_staged(self, now_ms: int) -> None:
         """Write every staged batch, or none: DiskFull or StorageFailed undoes all of them."""
@@ -235,20 +178,13 @@ class Log(ReplaceableLog):
             raise StorageFailed(self.failure)
         assert not self._staged, len(self._staged)
         try:
-            if self._segments[-1].size_bytes > 0:
+            if self._segments[-1].size_bytes > 0 and self._change is None:
                 self._start_segment(self.written_offset)
         except OSError as error:
             raise typed(error, f"rolling {self.name}") from error
 
     def _start_segment(self, first_offset: int) -> Segment:
-        segment = Segment(
-            self._directory,
-            first_offset=first_offset,
-            next_offset=first_offset,
-            size_bytes=0,
-            sealed=False,
-            interval_bytes=self.config.index_interval_bytes,
-        )
+        segment = self._new_segment(first_offset)
         if len(self._segments) == 1 and self._rolls_durable < self.rolls:
             # Or a crash could take the first one's name and leave this one's: nothing would tell
             # that something came before it. It is rare that a segment is full so soon.
@@ -361,86 +297,6 @@ class Log(ReplaceableLog):
 
     # --- removing ------------------------------------------------------------------------------
 
-    def truncate(self, offset: int) -> None:
-        """Drop everything from the offset on, durably; it must be where a batch begins."""
-        if self.failure is not None:
-            raise StorageFailed(self.failure)
-        assert self._job is None, "a flush job is under way"
-        kept = all(segment.next_offset <= offset for segment in self._segments if segment.held)
-        assert kept, "what is being compacted is committed, and not to be cut"
-        if not self.start_offset <= offset <= self.written_offset:
-            raise out_of_range(offset, self.start_offset, self.written_offset)
-        self._staged = []
-        try:
-            segment = segment_at(self._segments, self._firsts, offset)
-            if offset < segment.next_offset:
-                _, header = next(segment.walk(segment.position_of(offset), None))
-                assert header.base_offset == offset, (header.base_offset, offset)
-            # The newest first and one by one, so that a crash in between leaves no gap.
-            while self._segments[-1].first_offset > offset:
-                for name in self._segments[-1].file_names():
-                    remove_if_there(self._directory, name)
-                self._directory.flush()
-                self._rolls_durable = self.rolls
-                del self._segments[-1], self._firsts[-1]
-            if segment.sealed:
-                segment.reopen()
-            segment.cut(offset)
-        except OSError as error:
-            self.failure = f"{typed(error, f'truncating {self.name}')}"
-            raise StorageFailed(self.failure) from error
-        self._begun_ms = None
-        self.next_offset = self.written_offset = offset
-        self._durable_offset = min(self._durable_offset, offset)
-
-    def reset(self, offset: int) -> None:
-        """Drop everything, durably, and go on at an offset that the log does not reach, or has
-        something else at. A crash in between leaves a log that starts before it: whoever asked for
-        this must know it then, and ask again."""
-        if self.failure is not None:
-            raise StorageFailed(self.failure)
-        assert self._job is None, "a flush job is under way"
-        assert not any(segment.held for segment in self._segments), "reset while being compacted"
-        self._staged = []
-        try:
-            while self._segments:
-                for name in self._segments[-1].file_names():
-                    remove_if_there(self._directory, name)
-                self._directory.flush()
-                del self._segments[-1], self._firsts[-1]
-            self._start_segment(offset)
-            self._directory.flush()
-        except OSError as error:
-            self.failure = f"{typed(error, f'emptying {self.name}')}"
-            raise StorageFailed(self.failure) from error
-        self._rolls_durable = self.rolls
-        self.next_offset = self.written_offset = self._durable_offset = offset
-        self.start_offset = offset
-
-    def abandon(self, offset: int) -> None:
-        """After a failure, with no job under way: take out what was written from the offset on, as
-        far as the disk lets us. Nobody was told that it is durable, and a restart could take it
-        for that. A segment that a job had sealed stays: it was flushed before it got its name."""
-        assert self.failure is not None, "abandoned without a failure"
-        assert self._job is None, "a flush job is under way"
-        self._staged = []
-        segments = self._segments
-        try:
-            while len(segments) > 1 and segments[-1].first_offset >= offset:
-                if _has_sealed_name(segments[-1]):
-                    break
-                for name in segments[-1].file_names():
-                    remove_if_there(self._directory, name)
-                del segments[-1], self._firsts[-1]
-                # Before the one in front of it goes: a crash must not bring back this one alone.
-                self._directory.flush()
-            last = segments[-1]
-            if last.first_offset <= offset < last.next_offset and not _has_sealed_name(last):
-                last.cut(offset)
-        except (OSError, StorageError) as error:
-            logger.warning("%s could not be cut back to offset %d: %s", self.name, offset, error)
-        self.next_offset = self.written_offset = segments[-1].next_offset
-
     def discard(self) -> None:
         """Let go of the files as they are; the log is closed."""
         self._staged = []
@@ -479,9 +335,3 @@ class Log(ReplaceableLog):
         if job.error is not None:
             raise job.error
         self.start_offset = max(self.start_offset, job.offset)
-
-
-def _has_sealed_name(segment: Segment) -> bool:
-    """Also if the job that sealed it failed afterwards, and the log does not know."""
-    name = sealed_stem(segment.first_offset, segment.next_offset) + LOG_SUFFIX
-    return segment.sealed or segment.directory.exists(name)

@@ -192,16 +192,18 @@ class Segment:
         self.size_bytes = position
         self.next_offset = batches[-1][2]
 
-    def restore(self, mark: Mark) -> None:
+    def restore(self, mark: Mark, *, in_file: bool = True) -> None:
         """Undo every append since the mark: first in memory, so that reads go on if the file
         cannot be set back."""
         self.size_bytes, self.next_offset, max_timestamp_ms = mark
         if self._index is not None:
             self._index.cut(self.next_offset - self.first_offset, self.size_bytes, max_timestamp_ms)
-        self.file.truncate(self.size_bytes)
+        if in_file:
+            self.file.truncate(self.size_bytes)
 
-    def cut(self, offset: int) -> None:
-        """Drop the batches from the offset on, durably; it must be where a batch begins."""
+    def set_back(self, offset: int) -> None:
+        """Forget the batches from the offset on, which must be where one begins. The file still has
+        them, until it is cut to `size_bytes`."""
         position = self.position_of(offset) if offset < self.next_offset else self.size_bytes
         entry_offset, entry_position = self.index.floor_position(max(position - 1, 0))
         newest_ms = self.index.newest_before(entry_position)
@@ -209,8 +211,13 @@ class Segment:
             self.file, entry_position, position, self.first_offset + entry_offset
         ):
             newest_ms = max(newest_ms, header.max_timestamp_ms)
-        self.restore((position, offset, newest_ms))
+        self.restore((position, offset, newest_ms), in_file=False)
         self._boundaries.clear()
+
+    def cut(self, offset: int) -> None:
+        """Drop the batches from the offset on, durably; it must be where a batch begins."""
+        self.set_back(offset)
+        self.file.truncate(self.size_bytes)
         self.file.flush()
         # Other batches may bring the log back to the size that index files of it are for.
         for name in self.file_names()[1:]:
@@ -223,23 +230,6 @@ class Segment:
         """The file has its final name now, and is opened by that from here on."""
         self.sealed = True
         self._file = None
-
-    def reopen(self) -> None:
-        """Give a sealed segment the name of an active one again; durable after this.
-
-        What is to be cut was never committed, and only what is committed is compacted: so this
-        segment has no gap, whatever its log has elsewhere.
-        """
-        index = self.index
-        log_name, *index_names = self.file_names()
-        self.sealed = False
-        self.compacted = False
-        self._file = None
-        self._index = index
-        self.directory.rename(log_name, self.stem + LOG_SUFFIX)
-        self.directory.flush()
-        for name in index_names:
-            remove_if_there(self.directory, name)
 
     def hold(self) -> None:
         """Open the file and the index, and keep them: their names are about to change."""

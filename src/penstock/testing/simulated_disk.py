@@ -136,9 +136,35 @@ class SimulatedDisk:
             flushed[position] ^= 1 << bit
             file.flushed = bytes(flushed)
 
+    def flushed_bytes(self, path: str) -> int:
+        """How much of the file is on the platter for sure."""
+        return len(self._find(path).flushed)
+
     def files(self) -> dict[str, bytes]:
         """Every file as a reader sees it, by its path below the root."""
         return {path: bytes(file.data) for path, file in _walk(self._top)}
+
+    def mend(self) -> None:
+        """Let nothing more fail that was to, and let there be room."""
+        self.capacity_bytes = None
+        self._crash_at = None
+        self._failures.clear()
+
+    def holds(self, folder: str, data: bytes, *, durably: bool) -> bool:
+        """Whether a file of the folder has the bytes; durably: whatever a crash takes."""
+        node: _File | _Folder = self._top
+        for name in folder.split("/"):
+            assert isinstance(node, _Folder), folder
+            found = (node.durable if durably else node.entries).get(name)
+            if found is None:
+                return False
+            node = found
+        assert isinstance(node, _Folder), folder
+        if durably:
+            files = [file.flushed for file in node.durable.values() if isinstance(file, _File)]
+        else:
+            files = [bytes(file.data) for file in node.entries.values() if isinstance(file, _File)]
+        return any(data in file for file in files)
 
     def restart_process(self) -> None:
         """Go on after a crash of the process alone: the machine still has all in its cache."""

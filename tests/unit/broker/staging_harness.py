@@ -15,13 +15,20 @@ from penstock.broker.staging import Committed, Staging
 from penstock.broker.staging_coordinator import StagingCoordinator, StagingParts
 from penstock.broker.staging_log import StagingLog
 from penstock.broker.topics import Topics
-from penstock.coordination.staging.records import NamedAttempt, StagedBatch
+from penstock.coordination.staging.records import (
+    STAGED_TOPIC,
+    WRITES_TOPIC,
+    NamedAttempt,
+    StagedBatch,
+)
 from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
 from penstock.records import Message, decode_messages
+from penstock.records.header import read_header
 from penstock.records.view import BatchView, batches
 from penstock.registry.embedded import EmbeddedRegistry
+from penstock.replication.control import first_of_term
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk
@@ -38,6 +45,7 @@ class Life:
     clock: ManualClock
     flusher: ThreadFlusher
     leaders: Leaders
+    driver: Driver
 
     @property
     def staging(self) -> Staging:
@@ -75,7 +83,7 @@ class Life:
                 told.set_result(already)
 
         sent = batch(values) if payload is None else payload
-        self.staging.stage(staged, memoryview(sent), answer)
+        self.coordinator.stage(staged, memoryview(sent), answer)
         return told
 
     async def stage(
@@ -112,7 +120,7 @@ class Life:
         max_wait_s: float = 5.0,
         is_last: bool = False,
     ) -> Committed:
-        return await self.staging.commit(
+        return await self.coordinator.commit(
             write, epoch, attempts, is_last=is_last, max_wait_s=max_wait_s
         )
 
@@ -134,6 +142,30 @@ class Life:
 
     def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
         return [message.value for message in self.messages(topic, partition)]
+
+    # --- as if there were other brokers ----------------------------------------------------------
+
+    def lose(self, *topics: str) -> None:
+        """Another broker leads these from now on; none named: both of staged writes."""
+        for topic in topics or (WRITES_TOPIC, STAGED_TOPIC):
+            self.partitions.find(topic, 0).replica._lose_leadership()
+
+    def gain(self, *topics: str) -> None:
+        """This broker leads them again, in a new term."""
+        for topic in topics or (WRITES_TOPIC, STAGED_TOPIC):
+            replica = self.partitions.find(topic, 0).replica
+            replica.term += 1
+            replica.is_leader = replica._accepts = True
+            batch = memoryview(first_of_term(self.clock.now_ms()))
+            replica.propose(read_header(batch), batch, None)
+            assert replica.listener is not None
+            replica.listener.on_leadership(True)
+        self.driver.end_turn()
+
+    async def until_serving(self) -> None:
+        async with asyncio.timeout(5):
+            while self.coordinator._serving is None:
+                await asyncio.sleep(0)
 
     async def until_noted(self) -> None:
         """All that is decided is done, durably."""
@@ -175,7 +207,7 @@ async def living(
         await topics.create("orders", 2, {})
     await coordinator.start()
     try:
-        yield Life(coordinator, topics, partitions, clock, flusher, leaders)
+        yield Life(coordinator, topics, partitions, clock, flusher, leaders, driver)
     finally:
         coordinator.begin_closing()
         await coordinator.stop()

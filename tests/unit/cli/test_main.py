@@ -24,7 +24,8 @@ def listed(*group: str) -> list[str]:
 
 def test_these_are_the_commands() -> None:
     assert set(listed()) == {
-        *("up", "topics", "produce", "consume", "offsets", "inspect", "pipeline", "bench", "demo")
+        *("up", "topics", "produce", "consume", "offsets", "inspect", "pipeline", "bench"),
+        *("demo", "cluster", "metaserver"),
     }
     assert set(listed("pipeline")) == {"run", "validate", "archive", "replay", "inspect"}
     assert set(listed("topics")) == {"list", "create", "describe", "alter", "delete"}

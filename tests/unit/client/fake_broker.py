@@ -91,6 +91,8 @@ class FakeState:
         # Other brokers of the cluster, and who leads what; this one by default.
         self.peers: dict[int, str] = {}
         self.leaders: dict[tuple[str, int], int] = {}
+        # Who looks after groups and staged writes; this one by default.
+        self.coordinators: dict[int, int] = {}
         self._address = TcpAddress("127.0.0.1", 0)
 
     @property
@@ -173,10 +175,16 @@ class FakeState:
         if request.name not in self.topics:
             raise UnknownTopic(f"There is no topic {request.name}.")
         config = self.configs.get(request.name, {})
-        answer = pb.DescribeTopicResponse(name=request.name, id="id", config=config)
+        answer = pb.DescribeTopicResponse(
+            name=request.name, id="id", config=config, broker=self.broker_id
+        )
         for number, partition in enumerate(self.topics[request.name]):
+            leader = self.leaders.get((request.name, number), self.broker_id)
             answer.partitions.add(
                 partition=number,
+                leader=leader,
+                replicas=[self.broker_id, *self.peers],
+                in_sync=[leader],
                 log_start_offset=partition.start,
                 high_watermark=partition.end,
                 segments=1,
@@ -184,6 +192,7 @@ class FakeState:
             if partition.is_offline:
                 answer.partitions[-1].Clear()
                 answer.partitions[-1].partition = number
+                answer.partitions[-1].leader = leader
                 answer.partitions[-1].error.message = "It is offline."
         return answer
 
@@ -199,6 +208,11 @@ class FakeState:
             raise InvalidRequest(f"{request.name} has {len(partitions)} partitions already.")
         partitions += [FakePartition() for _ in range(request.total - len(partitions))]
         return pb.AddPartitionsResponse()
+
+    def _findcoordinator(self, request: pb.FindCoordinatorRequest, data: memoryview) -> Envelope:
+        broker = self.coordinators.get(request.kind, self.broker_id)
+        address = self.peers.get(broker, self.address)
+        return pb.FindCoordinatorResponse(broker=broker, address=address)
 
     def _commitoffsets(self, request: pb.CommitOffsetsRequest, data: memoryview) -> Envelope:
         for entry in request.offsets:

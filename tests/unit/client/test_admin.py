@@ -11,6 +11,8 @@ from penstock.model.removal import DeletedPartition, DeletedTopic, Removal
 from penstock.protocol import penstock_pb2 as pb
 from tests.unit.client.fake_broker import LOSE_ANSWER, FakeBroker
 
+DESCRIBE = pb.CALL_DESCRIBE_TOPIC
+
 
 async def test_the_life_of_a_topic(broker: FakeBroker, mq: Client) -> None:
     admin = mq.admin
@@ -120,3 +122,49 @@ async def test_a_bad_name_is_not_even_sent(broker: FakeBroker, mq: Client) -> No
     with pytest.raises(InvalidTopic):
         await mq.admin.create_topic("a/b")
     assert broker.count(pb.CALL_CREATE_TOPIC) == 0
+
+
+# --- several brokers -----------------------------------------------------------------------------
+
+
+async def test_each_partition_is_described_by_its_leader(broker: FakeBroker, mq: Client) -> None:
+    """R-REP-2: others may be behind."""
+    async with FakeBroker(broker_id=5) as other:
+        for each in (broker, other):
+            each.create("orders", 3)
+            each.leaders = {("orders", 1): 5, ("orders", 0): 0, ("orders", 2): 0}
+        broker.peers[5] = other.address
+        other.topics["orders"][1].end = 20
+        other.topics["orders"][0].end = 1
+        broker.topics["orders"][0].end = 10
+        described = await mq.admin.describe_topic("orders")
+        assert [one.high_watermark for one in described.partitions] == [10, 20, 0]
+        assert [one.leader for one in described.partitions] == [0, 5, 0]
+        assert described.partitions[1].replicas == (5,)
+        assert described.partitions[0].replicas == (0, 5)
+        assert described.partitions[1].in_sync == (5,)
+        assert (broker.count(DESCRIBE), other.count(DESCRIBE)) == (1, 1)
+
+
+async def test_what_nobody_leads_is_offline(
+    broker: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody may take what a copy has for what there is."""
+    monkeypatch.setattr("penstock.client.admin._ELECTION_S_MAX", 0.05)
+    monkeypatch.setattr("penstock.client.admin._LOOK_S", 0.01)
+    broker.create("orders", 3)
+    for partition in broker.topics["orders"]:
+        partition.end = 9
+    broker.leaders = {("orders", 1): -1, ("orders", 2): 6}
+    described = await mq.admin.describe_topic("orders")
+    assert [one.is_offline for one in described.partitions] == [False, True, True]
+    assert [one.high_watermark for one in described.partitions] == [9, 0, 0]
+    assert "no leader now" in str(described.partitions[1].error)
+    assert "broker 6, which cannot be reached" in str(described.partitions[2].error)
+    assert broker.count(DESCRIBE) > 2, "it may be elected at any moment"
+
+
+async def test_how_many_copies_is_for_the_caller_to_say(broker: FakeBroker, mq: Client) -> None:
+    """R-REP-2."""
+    await mq.admin.create_topic("orders", 2, replicas=3)
+    assert broker.calls[-1][1].replicas == 3

@@ -100,3 +100,34 @@ async def test_who_speaks_something_else_does_not_hide_the_others(broker: FakeBr
         await links.any_broker()
         assert other.count(pb.CALL_HELLO) == 1
         await links.close()
+
+
+async def test_one_that_has_just_failed_is_the_last_to_be_asked(broker: FakeBroker) -> None:
+    """R-CORE-5."""
+    async with FakeBroker(broker_id=5) as other:
+        links = Links([parse_address(broker.address)], ClientConfig())
+        first = await links.any_broker()
+        assert await links.any_broker() is first
+        assert await links.any_broker(avoid=first) is first, "there is no other"
+        links.know_brokers({0: broker.address, 5: other.address})
+        second = await links.any_broker(avoid=first)
+        assert second is not first
+        assert len(other.channels) == 1
+        assert await links.any_broker(avoid=second) is first
+        await other.stop()
+        await asyncio.sleep(0.01)
+        assert await links.any_broker() is first
+        assert await links.any_broker(avoid=first) is first
+        await links.close()
+
+
+async def test_the_first_addresses_stay_known(broker: FakeBroker) -> None:
+    """Whatever brokers the cluster has told of: all of those may be gone."""
+    links = Links([parse_address(broker.address)], ClientConfig(retry_backoff_ms=1))
+    links.know_brokers({7: "127.0.0.1:1"})
+    assert not (await links.any_broker()).connection.is_closed
+    assert not links.knows(0)
+    links.know_broker(0, broker.address)
+    assert links.knows(0)
+    assert links.knows(7)
+    await links.close()

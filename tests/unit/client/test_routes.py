@@ -9,11 +9,13 @@ import pytest
 
 from penstock.client.config import ClientConfig
 from penstock.client.links import Links
-from penstock.client.routes import Routes, TopicRoute
+from penstock.client.routes import GROUPS, STAGED_WRITES, Routes, TopicRoute
 from penstock.model.errors import (
     Busy,
     ConnectionLost,
+    CoordinatorLoading,
     InvalidTopic,
+    NotCoordinator,
     NotLeader,
     PenstockError,
     TimedOut,
@@ -180,3 +182,63 @@ async def test_a_route_with_a_hole_is_refused(
     monkeypatch.setattr(broker, "_metadata", metadata)
     with pytest.raises(PenstockError, match="leaves partitions out"):
         await routes.topic("orders")
+
+
+# --- coordinators --------------------------------------------------------------------------------
+
+
+async def test_who_looks_after_groups_is_asked_once(broker: FakeBroker, routes: Routes) -> None:
+    """R-CORE-5: any broker says it, also who is not it."""
+    async with FakeBroker(broker_id=5) as other:
+        broker.peers[5] = other.address
+        broker.coordinators[GROUPS] = 5
+        other.offsets["g"]["orders", 0] = 7
+        for _ in range(3):
+            answer = await routes.call_coordinator(GROUPS, LIST_GROUPS, pb.ListGroupsRequest())
+            assert list(answer.groups) == ["g"]
+        assert broker.count(pb.CALL_FIND_COORDINATOR) == 1
+        assert other.count(pb.CALL_LIST_GROUPS) == 3
+
+
+@pytest.mark.parametrize("refusal", [NotCoordinator(), NotLeader(), CoordinatorLoading(), BREAK])
+async def test_a_coordinator_that_is_replaced_is_asked_for_again(
+    broker: FakeBroker, routes: Routes, refusal: PenstockError | str
+) -> None:
+    """R-REP-2: without anything that a user would have to do."""
+    async with FakeBroker(broker_id=5) as other:
+        broker.peers[5] = other.address
+        broker.coordinators[GROUPS] = 5
+        await routes.call_coordinator(GROUPS, LIST_GROUPS, pb.ListGroupsRequest())
+        other.script[pb.CALL_LIST_GROUPS].append(refusal)
+        broker.coordinators[GROUPS] = 0
+        other.coordinators[GROUPS] = 0
+        other.peers[0] = broker.address
+        await routes.call_coordinator(GROUPS, LIST_GROUPS, pb.ListGroupsRequest())
+        assert broker.count(pb.CALL_LIST_GROUPS) == 1
+
+
+async def test_while_there_is_no_coordinator_it_is_waited_for(
+    broker: FakeBroker, routes: Routes
+) -> None:
+    broker.script[pb.CALL_FIND_COORDINATOR].extend([NotCoordinator()] * 4)
+    await routes.call_coordinator(STAGED_WRITES, LIST_GROUPS, pb.ListGroupsRequest())
+    assert broker.count(pb.CALL_FIND_COORDINATOR) == 5
+    broker.script[pb.CALL_FIND_COORDINATOR].extend([NotCoordinator()] * 10_000)
+    with pytest.raises((NotCoordinator, TimedOut)):
+        await routes.call_coordinator(GROUPS, LIST_GROUPS, pb.ListGroupsRequest())
+
+
+async def test_whoever_does_not_answer_is_not_asked_all_the_time(broker: FakeBroker) -> None:
+    """R-CORE-5: a broker that hangs, or is still starting, holds up no route for long."""
+    config = ClientConfig(retry_backoff_ms=1, retry_backoff_ms_max=2, connect_timeout_ms=100)
+    async with FakeBroker(broker_id=5) as other:
+        other.create("orders", 1)
+        links = Links([parse_address(broker.address), parse_address(other.address)], config)
+        routes = Routes(links, config)
+        broker.script[METADATA].extend([SWALLOW, Busy()])
+        assert (await routes.topic("orders")).leaders == (5,)
+        other.script[METADATA].append(Busy())
+        with pytest.raises(UnknownTopic):
+            await routes.topic("orders", refresh=True)  # of the one that knows it not
+        await routes.close()
+        await links.close()

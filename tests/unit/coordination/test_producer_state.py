@@ -268,3 +268,21 @@ def test_a_copy_of_what_is_known_changes_nothing() -> None:
 def test_a_producer_of_no_batches_or_too_many_is_refused(count: int) -> None:
     with pytest.raises(CorruptLog, match=f"of {count} batches"):
         ProducerState.decode(struct.pack(">qhqB", 1, 0, 0, count) + bytes(16 * count))
+
+
+def test_copies_of_staged_writes_are_remembered_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-SPK-2: neither kind pushes out the other, and copies are remembered for longer."""
+    monkeypatch.setattr("penstock.coordination.producer_state.PRODUCERS_PER_PARTITION_MAX", 2)
+    monkeypatch.setattr("penstock.coordination.producer_state.COPY_PRODUCERS_PER_PARTITION_MAX", 3)
+    state = ProducerState()
+    copies = [limits.COPY_PRODUCER_ID_MIN + number for number in range(4)]
+    for place, producer_id in enumerate((1, *copies, 2, 3)):
+        append(state, Batch(0, 1, producer_id), place)
+    state = ProducerState.decode(state.encode())
+    assert [producer_id for producer_id, _ in state.producers()] == [2, 3, *copies[1:]]
+    state.expire(limits.PRODUCER_SILENCE_MS_MAX + 1)
+    assert len(state) == 3
+    assert state.last_batch(copies[2]) == (0, 0)
+    state.forget(copies[2])
+    state.expire(limits.COPY_PRODUCER_SILENCE_MS_MAX + 1)
+    assert len(state) == 0

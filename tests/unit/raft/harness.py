@@ -1,8 +1,8 @@
 """One node under test, and shorthands for what it is given: no time passes unless a test says so.
 
-Unlike the cluster of `tests.raft_support`, nothing answers by itself: a test says every message.
-The log is imagined: what the node wants written is written and durable at once, unless said
-otherwise.
+Unlike the cluster of `tests.raft_core.cluster`, nothing answers by itself: a test says every
+message. The log is imagined: what the node wants written is written and durable at once, unless
+said otherwise.
 """
 
 from __future__ import annotations

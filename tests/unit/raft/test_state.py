@@ -182,3 +182,14 @@ def test_who_is_to_leave_may_campaign_until_that_is_certain() -> None:
     state.commit(11)
     assert (before, state.may_campaign) == (True, False)
     assert not node_state(membership=of(B, learners=(A,))).may_campaign
+
+
+def test_one_that_was_let_go_and_came_back_waits_until_it_has_what_it_knew() -> None:
+    """R-REP-7: on its way it meets a membership of its past, in which it was alone."""
+    saved = replace(saved_state(of(B), term=4), rejoin_offset=10)
+    state = NodeState(A, saved, history(), TIMING)
+    state.written([batch(0, 5, 1, of(A)), batch(5, 9, 1)])
+    on_the_way = state.may_campaign
+    state.written([batch(9, 10, 2, of(A, B))])
+    assert (on_the_way, state.may_campaign) == (False, True)
+    assert state.saved.rejoin_offset == 10, "a restart knows"

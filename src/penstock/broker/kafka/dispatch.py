@@ -54,6 +54,11 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
     "offsets": (apis.LIST_OFFSETS, apis.OFFSET_FOR_LEADER_EPOCH),
     "produce": (apis.PRODUCE,),
     "producers": (apis.DESCRIBE_PRODUCERS, apis.INIT_PRODUCER_ID),
+    "reassignments": (
+        apis.ALTER_PARTITION_REASSIGNMENTS,
+        apis.ELECT_LEADERS,
+        apis.LIST_PARTITION_REASSIGNMENTS,
+    ),
     "records": (apis.DELETE_RECORDS,),
     "topics": (
         apis.CREATE_PARTITIONS,

@@ -77,7 +77,10 @@ ALTER_CONFIGS: Final = Api(33, "AlterConfigs", 0, 2, 2)
 DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", 1, 5, 2)
 CREATE_PARTITIONS: Final = Api(37, "CreatePartitions", 0, 3, 2)
 DELETE_GROUPS: Final = Api(42, "DeleteGroups", 0, 2, 2)
+ELECT_LEADERS: Final = Api(43, "ElectLeaders", 0, 2, 2)
 INCREMENTAL_ALTER_CONFIGS: Final = Api(44, "IncrementalAlterConfigs", 0, 1, 1)
+ALTER_PARTITION_REASSIGNMENTS: Final = Api(45, "AlterPartitionReassignments", 0, 1, 0)
+LIST_PARTITION_REASSIGNMENTS: Final = Api(46, "ListPartitionReassignments", 0, 0, 0)
 OFFSET_DELETE: Final = Api(47, "OffsetDelete", 0, 0, None)
 DESCRIBE_CLUSTER: Final = Api(60, "DescribeCluster", 0, 2, 0)
 DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", 0, 0, 0)
@@ -114,7 +117,10 @@ APIS: Final[dict[int, Api]] = {
         DESCRIBE_LOG_DIRS,
         CREATE_PARTITIONS,
         DELETE_GROUPS,
+        ELECT_LEADERS,
         INCREMENTAL_ALTER_CONFIGS,
+        ALTER_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS,
         OFFSET_DELETE,
         DESCRIBE_CLUSTER,
         DESCRIBE_PRODUCERS,

@@ -99,7 +99,8 @@ class MetaLink:
 
     async def _ask_who_leads(self) -> int:
         """What the first says that knows."""
-        asking = {asyncio.create_task(self._ask(number)) for number in self._config.servers}
+        tasks = [asyncio.create_task(self._ask(number)) for number in self._config.servers]
+        asking = set(tasks)
         reason = "none of them knows who leads"
         try:
             async with asyncio.timeout(_FIND_S):
@@ -118,8 +119,9 @@ class MetaLink:
         finally:
             for task in asking:
                 task.cancel()
-            # A task that is cancelled while it fails has an error that somebody must have seen.
-            await asyncio.gather(*asking, return_exceptions=True)
+            # One that fails has an error that somebody must have seen: also if it was cancelled,
+            # or ended together with the one that knew.
+            await asyncio.gather(*tasks, return_exceptions=True)
         raise RegistryUnavailable(reason)
 
     async def _ask(self, number: int) -> int:

@@ -113,6 +113,15 @@ class MetaMachine:
         """Whether the log begins after what is applied."""
         return self.applied_offset < self.replica.log.first_offset
 
+    @property
+    def has_all(self) -> bool:
+        """Whether the log has everything that was committed before whoever leads was elected, as
+        far as is known: what is committed is of that leader's term."""
+        raft = self.replica.consensus.raft
+        state = raft.state
+        is_led = raft.leader is not None and raft.leader != state.me
+        return is_led and state.terms.term_before(state.commit_offset) == state.term
+
     def check_serves(self) -> None:
         """Raise unless this server leads and its state has no hole."""
         if self.failure is not None:

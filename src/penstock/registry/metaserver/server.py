@@ -206,7 +206,7 @@ class MetaServer:
         identity, folder = self._identity, self._folder
         assert identity is not None
         assert folder is not None
-        if not identity.may_vote and (service.has_all or await self._is_quorum_new(machine)):
+        if not identity.may_vote and (machine.has_all or await self._is_quorum_new(machine)):
             voting = replace(identity, may_vote=True)
             await asyncio.to_thread(write_identity, folder, voting)
             self._identity = voting

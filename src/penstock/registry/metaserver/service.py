@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from penstock.model.errors import (
     Busy,
@@ -31,7 +31,6 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
 from penstock.raft.membership import Node
-from penstock.registry import facts_json
 from penstock.registry.facts import ExpireBroker, RegisterBroker
 from penstock.registry.metaserver.entries import (
     Confirm,
@@ -41,13 +40,13 @@ from penstock.registry.metaserver.entries import (
     new_entry,
 )
 from penstock.registry.metaserver.machine import MetaMachine
+from penstock.registry.metaserver.news import Caller, News
 from penstock.registry.metaserver.sessions import Sessions
 from penstock.registry.metaserver.state import (
     NO_VERSION,
     Outcome,
     Snapshot,
     encode_snapshot,
-    plain_controller,
 )
 from penstock.replication.driver import Driver
 from penstock.replication.participant import Participant
@@ -60,25 +59,6 @@ SESSION_TIMEOUT_MS: Final = 6_000
 _TICKS_PER_SESSION: Final = 12
 # The longest that news are waited for: a broker asks again.
 _WAIT_MS_MAX: Final = 30_000
-
-
-class Caller(Protocol):
-    """The channel that a call came on (`net.channel`)."""
-
-    def answer(
-        self, message_id: int, number: int, envelope: bytes, payload: bytes = b""
-    ) -> None: ...
-
-    def answer_error(self, message_id: int, error: PenstockError) -> None: ...
-
-
-class _Waiting(NamedTuple):
-    """A broker that has everything and waits for news."""
-
-    caller: Caller
-    message_id: int
-    seen_version: int
-    deadline_ms: int
 
 
 class _Beat(NamedTuple):
@@ -109,7 +89,7 @@ class MetaService:
         self._driver = driver
         self._monotonic_ms = monotonic_ms
         self._sessions = Sessions(session_timeout_ms)
-        self._waiting: list[_Waiting] = []
+        self._news = News(machine, session_timeout_ms)
         self._beats: list[_Beat] = []
         self._is_closing = False
         self._handlers: Mapping[int, Callable[[Caller, int, memoryview], None]] = {
@@ -124,15 +104,6 @@ class MetaService:
     @property
     def participant(self) -> Participant:
         return self._participant
-
-    @property
-    def has_all(self) -> bool:
-        """Whether this server has everything that was committed before somebody was elected who
-        leads at this moment, as far as is known: what is committed goes into that term."""
-        raft = self.machine.replica.consensus.raft
-        state = raft.state
-        is_led = raft.leader is not None and raft.leader != state.me
-        return is_led and state.terms.term_before(state.commit_offset) == state.term
 
     def serve(
         self, caller: Caller, call: int, message_id: int, envelope: memoryview, payload: memoryview
@@ -159,11 +130,7 @@ class MetaService:
                 logger.warning("Nothing is heard of broker %d: it is taken for dead", node.broker)
                 self._propose_own(ExpireBroker(node=node))
             self._confirm_beats()
-        overdue = [waiting for waiting in self._waiting if waiting.deadline_ms <= now_ms]
-        if overdue:
-            self._waiting = [each for each in self._waiting if each.deadline_ms > now_ms]
-            for waiting in overdue:
-                self._answer_news(waiting.caller, waiting.message_id, waiting.seen_version)
+        self._news.give_up(now_ms)
         self._driver.end_turn()
 
     def install(self, snapshot: Snapshot) -> None:
@@ -219,14 +186,12 @@ class MetaService:
         if seen_version == NO_VERSION or (
             seen_version < version and self.machine.feed.since(seen_version) is None
         ):
-            self._confirm(caller, message_id, lambda: self._answer_whole(caller, message_id))
+            self._confirm(caller, message_id, lambda: self._news.answer_whole(caller, message_id))
         elif seen_version < version:
-            self._answer_news(caller, message_id, seen_version)
-        elif len(self._waiting) >= META_CALLS_WAITING_MAX:
-            raise Busy("Too many brokers wait for news here: ask again later.")
+            self._news.answer_since(caller, message_id, seen_version)
         else:
             deadline_ms = self._monotonic_ms() + min(request.max_wait_ms, _WAIT_MS_MAX)
-            self._waiting.append(_Waiting(caller, message_id, seen_version, deadline_ms))
+            self._news.wait(caller, message_id, seen_version, deadline_ms)
 
     def _heartbeat(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
         request = parse(pb.MetaHeartbeatRequest, envelope)
@@ -321,38 +286,11 @@ class MetaService:
             beat.message_id, calls.META_HEARTBEAT.number, response.SerializeToString()
         )
 
-    def _answer_whole(self, caller: Caller, message_id: int) -> None:
-        state = self.machine.state
-        response = self._news()
-        response.is_whole = True
-        payload = b"" if state.facts is None else facts_json.encode_facts(state.facts)
-        caller.answer(message_id, calls.META_FETCH.number, response.SerializeToString(), payload)
-
-    def _answer_news(self, caller: Caller, message_id: int, seen_version: int) -> None:
-        """Nothing, if the time is over and nothing came."""
-        response = self._news()
-        entries = self.machine.feed.since(seen_version)
-        if entries is None:
-            # It saw more than there is here, or there came more at once than is kept.
-            response.version = seen_version
-        else:
-            response.entries.extend(entries)
-        caller.answer(message_id, calls.META_FETCH.number, response.SerializeToString())
-
-    def _news(self) -> pb.MetaFetchResponse:
-        state = self.machine.state
-        return pb.MetaFetchResponse(
-            version=state.version,
-            controller=plain_controller(state.controller),
-            session_timeout_ms=self._sessions.timeout_ms,
-        )
-
     def _send_away(self, error: PenstockError) -> None:
-        waiting, self._waiting = self._waiting, []
+        self._news.send_away(error)
         beats, self._beats = self._beats, []
-        calls_waiting = [each[:2] for each in waiting] + [each[:2] for each in beats]
-        for caller, message_id in calls_waiting:
-            caller.answer_error(message_id, error)
+        for beat in beats:
+            beat.caller.answer_error(beat.message_id, error)
 
     def _as_error(self, error: PenstockError) -> PenstockError:
         return self._not_leader() if isinstance(error, NotLeader) else error
@@ -381,12 +319,7 @@ class MetaService:
                 pass
 
     def on_caught_up(self) -> None:
-        version = self.machine.state.version
-        told = [waiting for waiting in self._waiting if waiting.seen_version < version]
-        if told:
-            self._waiting = [each for each in self._waiting if each.seen_version >= version]
-            for waiting in told:
-                self._answer_news(waiting.caller, waiting.message_id, waiting.seen_version)
+        self._news.tell()
 
     def on_leadership(self, is_leader: bool) -> None:
         if is_leader:

@@ -12,10 +12,14 @@ from penstock.model.errors import (
     InvalidRequest,
     InvalidTopic,
     MalformedFrame,
+    NotCoordinator,
     PenstockError,
     StagedBatchesMissing,
+    UnknownProducer,
     UnknownTopic,
+    UnknownTopicId,
 )
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import SimulatedDisk
@@ -156,3 +160,68 @@ async def test_envelopes_that_are_none(call: calls.CallType[Any, Any]) -> None:
             call.number, b"\xff" * 20, (), lambda error, *_: answered.set_result(error)
         )
         assert isinstance(await answered, MalformedFrame)
+
+
+# --- copies between brokers ----------------------------------------------------------------------
+
+DRAWN = COPY_PRODUCER_ID_MIN + 5
+
+
+async def copied(client: RawClient, payload: bytearray, **changes: Any) -> None:
+    described = await client.describe("orders")
+    fields: dict[str, Any] = {"topic": "orders", "topic_id": described.id, "coordinator_term": 1}
+    request = pb.CopyRequest(**(fields | changes))
+    await client.channel.call(calls.COPY, request, [payload])
+
+
+async def with_writes(client: RawClient) -> None:
+    """The topics of staged writes are there, led here."""
+    await client.create("orders")
+    await client.channel.call(calls.COMMIT_STAGED, pb.CommitStagedRequest(write="w"))
+
+
+async def test_a_copied_batch_is_appended_once_whatever_the_settings_are_by_now() -> None:
+    """R-SPK-2."""
+    async with running() as (_, client):
+        await with_writes(client)
+        request = pb.AlterTopicRequest(name="orders", set={"batch_bytes_max": "1024"})
+        await client.channel.call(calls.ALTER_TOPIC, request)
+        for _ in range(3):
+            for sequence, size in enumerate((2000, 1, 1, 1, 1, 1, 1)):
+                value = b"x" * size
+                await copied(client, batch([value], producer=(DRAWN, 0, sequence)))
+        assert [len(value or b"") for value in await client.values("orders")] == [2000, *[1] * 6]
+
+
+async def test_times_of_copied_batches_are_stamped_where_the_topic_wants_it() -> None:
+    async with running() as (_, client):
+        await with_writes(client)
+        request = pb.AlterTopicRequest(name="orders", set={"timestamp_type": "append"})
+        await client.channel.call(calls.ALTER_TOPIC, request)
+        await copied(client, batch([b"a"], producer=(DRAWN, 0, 0)))
+        [message] = await client.fetch("orders")
+        assert message.timestamp_type == "append"
+
+
+@pytest.mark.parametrize(
+    ("error", "producer", "changes"),
+    [
+        (NotCoordinator, (DRAWN, 0, 0), {"coordinator_term": -1}),
+        (InvalidTopic, (DRAWN, 0, 0), {"topic": "__writes"}),
+        (UnknownTopic, (DRAWN, 0, 0), {"topic": "nowhere"}),
+        (UnknownTopic, (DRAWN, 0, 0), {"partition": 9}),
+        (UnknownTopicId, (DRAWN, 0, 0), {"topic_id": "another"}),
+        (InvalidRequest, (5, 0, 0), {}),
+        (InvalidRequest, (-1, -1, -1), {}),
+        (UnknownProducer, (DRAWN, 0, 3), {}),
+    ],
+)
+async def test_what_no_coordinator_would_send_is_refused(
+    error: type[PenstockError], producer: tuple[int, int, int], changes: dict[str, Any]
+) -> None:
+    """R-REP-2: nor is one listened to that was replaced."""
+    async with running() as (_, client):
+        await with_writes(client)
+        with pytest.raises(error):
+            await copied(client, batch([b"a"], producer=producer), **changes)
+        assert await client.values("orders") == []

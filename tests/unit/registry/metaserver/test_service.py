@@ -15,7 +15,7 @@ from penstock.model.errors import (
     UnknownCall,
 )
 from penstock.model.ids import TopicId
-from penstock.model.limits import META_CHANGE_BYTES_MAX, META_FEED_CHANGES_MAX
+from penstock.model.limits import META_CHANGE_BYTES_MAX
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.raft.membership import Node
@@ -27,6 +27,7 @@ from penstock.registry.facts import (
     ReserveProducerIds,
     apply,
 )
+from penstock.registry.metaserver import feed
 from penstock.registry.metaserver.entries import Confirm, decode_entry, new_entry
 from penstock.replication.transport import TIMING
 from tests.meta_support import CLUSTER, SESSION_MS, Host, Quorum
@@ -272,8 +273,13 @@ def test_who_has_nothing_gets_everything_and_then_what_is_new(quorum: Quorum) ->
 
 
 def test_a_thousand_topics_do_not_travel_with_each_change(quorum: Quorum) -> None:
-    for number in range(1_000):
-        quorum.change(replace(topic(f"t{number}"), id=TopicId(f"{number:032x}")))
+    leader = quorum.leader()
+    creations = [
+        leader.call(calls.META_CHANGE, pb.MetaChangeRequest(entry=new_entry(creation)))
+        for number in range(1_000)
+        for creation in (replace(topic(f"t{number}"), id=TopicId(f"{number:032x}")),)
+    ]
+    quorum.run_until(lambda: all(each.is_there for each in creations[-1:]))
     whole = quorum.ask(calls.META_FETCH, fetch())
     waiting = quorum.leader().call(calls.META_FETCH, fetch(whole.response.version))
     quorum.change(topic("orders"))
@@ -289,8 +295,11 @@ def test_who_waits_in_vain_is_told_so(quorum: Quorum) -> None:
     assert (waiting.response.version, list(waiting.response.entries)) == (2, [])
 
 
-def test_who_is_too_far_behind_gets_everything(quorum: Quorum) -> None:
-    for _ in range(META_FEED_CHANGES_MAX + 1):
+def test_who_is_too_far_behind_gets_everything(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "META_FEED_CHANGES_MAX", 20)
+    for _ in range(21):
         quorum.change(ReserveProducerIds(count=1))
     late = quorum.ask(calls.META_FETCH, fetch(2))
     assert late.response.is_whole

@@ -1,268 +1,231 @@
-"""Known bugs to plant in `src/penstock/raft`, one at a time: tests that do not notice are no tests.
-
-Each takes the text `old`, which is in the file once, for `new`. Not the planting: whoever does that
-works on a copy. The invariant, held by tests/tidy: every mutation still fits its file.
-"""
+"""Known bugs of consensus, one text for another: see `tests.mutations.mutation`."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.mutations.mutation import one
 
-
-class Mutation(NamedTuple):
-    name: str
-    file: str
-    old: str
-    new: str
-
-
-MUTATIONS = (
-    Mutation(
-        "vote not saved",
-        "state.py",
-        "vote=self.vote,",
-        "vote=None,",
-    ),
-    Mutation(
+RAFT = (
+    one(
         "vote in a known term not saved",
-        "core.py",
+        "raft/core.py",
         "state.vote = sender\n                state.is_unsaved = True",
         "state.vote = sender",
     ),
-    Mutation(
+    one(
         "term not saved",
-        "state.py",
+        "raft/state.py",
         "term=self.term,",
         "term=self.terms.last_term,",
     ),
-    Mutation(
-        "two votes a term",
-        "core.py",
-        "and state.vote in (None, sender)",
-        "and state.vote != state.me",
-    ),
-    Mutation(
+    one(
         "vote for a shorter log",
-        "terms.py",
+        "raft/terms.py",
         "return (self.last_term, self.end_offset) <= (last_term, end_offset)",
         "return self.last_term <= last_term",
     ),
-    Mutation(
+    one(
         "vote for the longer log, whatever its term",
-        "terms.py",
+        "raft/terms.py",
         "return (self.last_term, self.end_offset) <= (last_term, end_offset)",
         "return self.end_offset <= end_offset",
     ),
-    Mutation(
-        "a record of an old term committed by counting",
-        "leadership.py",
-        "offset > state.commit_offset and state.terms.term_before(offset) == state.term",
-        "offset > state.commit_offset",
-    ),
-    Mutation(
-        "a heartbeat's answer counted as an acknowledgement",
-        "core.py",
-        "progress.heard_ms = now_ms\n        elif",
-        "progress.heard_ms = now_ms\n                progress.matched(self.state.terms.end_offset)"
-        "\n                self.part.commit()\n        elif",
-    ),
-    Mutation(
+    one(
         "a heartbeat's commit taken without looking",
-        "following.py",
+        "raft/following.py",
         "self._state.commit(min(offset, self._verified_offset))",
         "self._state.commit(min(offset, self._state.terms.end_offset))",
     ),
-    Mutation(
+    one(
         "an answer of another term counted",
-        "core.py",
+        "raft/core.py",
         "elif answer.term == self.state.term and isinstance(self.part, Leadership):",
         "elif isinstance(self.part, Leadership):",
     ),
-    Mutation(
+    one(
         "acknowledged before it is durable",
-        "state.py",
+        "raft/state.py",
         "self.terms.extend(batch.term, batch.end_offset):",
         "self.terms.extend(batch.term, batch.end_offset) or self.durable(batch.end_offset):",
     ),
-    Mutation(
+    one(
         "all acknowledged when a part is durable",
-        "following.py",
+        "raft/following.py",
         "end_offset = min(self._verified_offset, state.durable_offset)",
         "end_offset = self._verified_offset",
     ),
-    Mutation(
+    one(
         "the leader's own copy counted before it is durable",
-        "leadership.py",
+        "raft/leadership.py",
         "state.durable_offset if node == state.me",
         "state.terms.end_offset if node == state.me",
     ),
-    Mutation(
+    one(
         "what is committed may be cut",
-        "following.py",
+        "raft/following.py",
         "if offset < self._verified_offset:",
         "if offset < 0:",
     ),
-    Mutation(
+    one(
         "verified by another leader",
-        "following.py",
+        "raft/following.py",
         "self._verified_offset = state.commit_offset",
         "self._verified_offset = state.terms.end_offset",
     ),
-    Mutation(
+    one(
         "verified in another term",
-        "following.py",
+        "raft/following.py",
         "if verified_term == state.term:",
         "if verified_term >= 0:",
     ),
-    Mutation(
+    one(
         "logs taken for equal by the offset alone",
-        "following.py",
+        "raft/following.py",
         "if is_there and state.terms.term_before(offset) == request.previous_term:",
         "if is_there:",
     ),
-    Mutation(
+    one(
         "a batch taken for equal by the offset alone",
-        "following.py",
+        "raft/following.py",
         "return is_there and terms.term_before(batch.end_offset) == batch.term",
         "return is_there",
     ),
-    Mutation(
+    one(
         "nobody is true to a leader",
-        "core.py",
+        "raft/core.py",
         "if not request.is_transfer and self._has_leader(now_ms):",
         "if False:",
     ),
-    Mutation(
+    one(
         "no trial before a campaign",
-        "core.py",
+        "raft/core.py",
         "self._campaign(now_ms, is_trial=True)",
         "self._campaign(now_ms, is_trial=False)",
     ),
-    Mutation(
+    one(
         "a vote of a trial counted as a vote",
-        "campaign.py",
+        "raft/campaign.py",
         "if answer.is_trial == self.is_trial and answer.is_granted and answer.term == self.term:",
         "if answer.is_granted and answer.term == self.term:",
     ),
-    Mutation(
+    one(
         "votes of learners counted",
-        "campaign.py",
+        "raft/campaign.py",
         "for node in membership.voters)",
         "for node in self._votes)",
     ),
-    Mutation(
+    one(
         "copies of learners counted",
-        "leadership.py",
+        "raft/leadership.py",
         "for node in state.membership.voters\n        )",
         "for node in state.membership.nodes\n        )",
     ),
-    Mutation(
+    one(
         "a leader that nobody hears goes on",
-        "core.py",
+        "raft/core.py",
         "if leading.has_quorum(now_ms - self.state.timing.election_ms):",
         "if leading:",
     ),
-    Mutation(
+    one(
         "the back-off stays where it was",
-        "leadership.py",
+        "raft/leadership.py",
         "progress.look_at(min(ours.offset, answer.end_offset))",
         "progress.look_at(answer.asked_offset)",
     ),
-    Mutation(
+    one(
         "the back-off lands within a batch",
-        "leadership.py",
+        "raft/leadership.py",
         "progress.look_at(ours.offset)",
         "progress.look_at(min(ours.offset, answer.end_offset))",
     ),
-    Mutation(
+    one(
         "a lost request is not sent again",
-        "leadership.py",
+        "raft/leadership.py",
         "if progress.is_waiting and waited_ms >= self._state.timing.retry_ms:",
         "if False:",
     ),
-    Mutation(
+    one(
         "an old answer ends the search",
-        "progress.py",
+        "raft/progress.py",
         "if self.is_probing and end_offset >= self.next_offset:",
         "if self.is_probing:\n            self.next_offset = self.match_offset",
     ),
-    Mutation(
+    one(
         "a membership changed before a record of the term is committed",
-        "leadership.py",
+        "raft/leadership.py",
         "            and state.terms.term_before(state.commit_offset) == state.term\n",
         "",
     ),
-    Mutation(
+    one(
         "a membership changed before the one before is committed",
-        "leadership.py",
+        "raft/leadership.py",
         "            and state.members.latest.offset < state.commit_offset\n",
         "",
     ),
-    Mutation(
+    one(
         "two voters changed at once",
-        "membership.py",
+        "raft/membership.py",
         "len(self.voters ^ other.voters) <= 1",
         "len(self.voters ^ other.voters) <= 2",
     ),
-    Mutation(
+    one(
         "a membership that was cut stays",
-        "state.py",
+        "raft/state.py",
         "        self.members.truncate(offset)\n",
         "",
     ),
-    Mutation(
+    one(
         "a membership forgotten that a crash brings back",
-        "state.py",
+        "raft/state.py",
         "self.members.settle(min(self.commit_offset, self.durable_offset))",
         "self.members.settle(self.commit_offset)",
     ),
-    Mutation(
+    one(
         "a membership believed that was never written",
-        "state.py",
+        "raft/state.py",
         "self.is_unsaved = max(told) >= terms.end_offset",
         "self.is_unsaved = False",
     ),
-    Mutation(
+    one(
         "who is to leave cannot lead until it has",
-        "state.py",
+        "raft/state.py",
         "return any(self.me in at.membership.voters for at in self.members.known)",
         "return self.me in self.membership.voters",
     ),
-    Mutation(
+    one(
         "who has left goes on leading",
-        "leadership.py",
+        "raft/leadership.py",
         "return state.me not in latest.membership.voters and latest.offset < state.commit_offset",
         "return False",
     ),
-    Mutation(
+    one(
         "a log emptied that has the leader's start",
-        "following.py",
+        "raft/following.py",
         "is_needed = offset > self._verified_offset and not (\n"
         "            is_there and state.terms.term_before(offset) == request.start_term\n"
         "        )",
         "is_needed = offset > self._verified_offset",
     ),
-    Mutation(
+    one(
         "the term before the start forgotten",
-        "terms.py",
+        "raft/terms.py",
         "if self.start_offset == 0:",
         "if self.start_offset >= 0:",
     ),
-    Mutation(
+    one(
         "a lone voter leads in a term that another may have led",
-        "state.py",
+        "raft/state.py",
         "return self.is_alone and self.vote == self.me and is_older",
         "return self.is_alone and self.vote == self.me",
     ),
-    Mutation(
+    one(
         "a lone voter sends what it may forget",
-        "state.py",
+        "raft/state.py",
         "return self.durable_offset if was_alone else self.terms.end_offset",
         "return self.terms.end_offset",
     ),
-    Mutation(
+    one(
         "written for one leader, counted for the next",
-        "core.py",
+        "raft/core.py",
         "if isinstance(self.part, Following) and request.term == self.state.term:",
         "if isinstance(self.part, Following):",
     ),

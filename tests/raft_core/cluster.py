@@ -2,9 +2,10 @@
 
 The shell is the smallest that obeys the contract of `raft.core` and is as unreliable as it allows:
 a message may be late, lost, doubled or overtaken; saving and flushing take time; a node may crash
-right after it said something. All of it comes from one seed. Not the disk (`tests.raft_disk`), the
-faults (`tests.raft_chaos`) and not what must hold (`tests.raft_checkers`). The invariant: a
-message leaves, and a byte is written, only when the state that it follows from is saved.
+right after it said something. All of it comes from one seed. Not the disk
+(`tests.raft_core.disk`), the faults (`tests.raft_core.chaos`) and not what must hold
+(`tests.raft_core.checkers`). The invariant: a message leaves, and a byte is written, only when the
+state that it follows from is saved.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.state import SavedState, Timing
-from tests.raft_disk import Batch, Disk
+from tests.raft_core.disk import Batch, Disk
 
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
@@ -49,7 +50,7 @@ class Heartbeat:
 
 
 class Observer(Protocol):
-    """Who looks at everything that happens: see `tests.raft_checkers`."""
+    """Who looks at everything that happens: see `tests.raft_core.checkers`."""
 
     def on_step(self, server: Server) -> None: ...
 

@@ -1,0 +1,75 @@
+"""From the call that publishes a message until a consumer in another process has it, at a steady
+pace: measured for one client and whatever serves it.
+
+Not a question of its own. Invariant: every message is in the latencies, the slow ones too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Final
+
+from benchmarks.pairs import Pair
+
+VALUE_BYTES: Final = 1000
+_WAIT_S_MAX: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paced:
+    """What one run found."""
+
+    latencies_ns: list[int]
+    core_share: float
+    """What the servers used of a core."""
+    per_s: float
+    """Messages that were really sent in a second: a machine that is too slow for the pace sends
+    fewer, and its latencies are of that pace."""
+
+
+def measure(pair: Pair, topic: str, ticks: int, per_tick: int) -> Paced:
+    """`per_tick` messages each millisecond."""
+    pair.create_topic(topic)
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe(duplex=False)
+    arguments = (pair.client.latencies_ns, pair.server.bootstrap, topic, ticks * per_tick, theirs)
+    consumer = spawn.Process(target=_consume, args=arguments)
+    consumer.start()
+    theirs.close()  # so that the end of a broken consumer is the end of the pipe
+    start_s = cpu_before_s = 0.0
+
+    def wait_for_consumer() -> None:
+        nonlocal start_s, cpu_before_s
+        assert ours.poll(_WAIT_S_MAX), "the consumer has seen the first message"
+        ours.recv()
+        start_s, cpu_before_s = time.perf_counter(), pair.server.cpu_s
+
+    try:
+        pair.client.send_paced(
+            pair.server.bootstrap, topic, VALUE_BYTES, ticks, per_tick, wait_for_consumer
+        )
+        elapsed_s = time.perf_counter() - start_s
+        core_share = (pair.server.cpu_s - cpu_before_s) / elapsed_s
+        assert ours.poll(_WAIT_S_MAX), "the consumer has seen all messages"
+        return Paced(
+            latencies_ns=ours.recv(), core_share=core_share, per_s=ticks * per_tick / elapsed_s
+        )
+    finally:
+        consumer.terminate()
+        consumer.join()
+        ours.close()
+
+
+def _consume(
+    latencies_ns: Callable[[str, str, int, Callable[[], None]], list[int]],
+    bootstrap: str,
+    topic: str,
+    count: int,
+    answers: Connection,
+) -> None:
+    """The consumer's process."""
+    answers.send(latencies_ns(bootstrap, topic, count, lambda: answers.send("ready")))

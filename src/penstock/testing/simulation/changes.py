@@ -1,0 +1,69 @@
+"""What people do to a cluster: delete records, move partitions, ask for odd memberships, hand over.
+
+The invariant: nobody is asked for what would take the majority of a partition.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from penstock.raft.membership import Membership
+from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.served import Served
+
+
+class Changes:
+    """Of one run."""
+
+    def __init__(self, cluster: Cluster, random: Random) -> None:
+        self._cluster = cluster
+        self._random = random
+
+    def delete(self) -> None:
+        plan = self._random.choice(self._cluster.plan.partitions)
+        share = self._random.random()
+        for machine in self._cluster.machines.values():
+            machine.do(lambda process: process.delete_before(plan.id, share))
+
+    def move(self) -> None:
+        plan = self._random.choice(self._cluster.plan.partitions)
+        brokers = self._random.sample(self._cluster.plan.brokers, len(self._cluster.plan.brokers))
+        fewest = plan.config.min_insync_replicas
+        target = tuple(brokers[: self._random.randint(fewest, len(brokers))])
+        self._cluster.operator.targets[plan.id] = target
+        self._cluster.timeline.note("operator", f"{plan.name} is to be on {target}")
+
+    def change_membership(self) -> None:
+        plan = self._random.choice(self._cluster.plan.partitions)
+        for served in self._cluster.leaders(plan.id):
+            self.change_one(served)
+
+    def change_one(self, served: Served) -> None:
+        wanted = self._another(served.membership)
+        machine = self._cluster.machines[served.node.broker]
+        machine.do(lambda _: self._cluster.operator.change(served, wanted))
+
+    def _another(self, now: Membership) -> Membership:
+        """One node becomes something else: a voter, a learner, or nothing. Or anything at all,
+        which must be refused unless it is a single step."""
+        nodes = [machine.node for machine in self._cluster.machines.values()]
+        if self._random.random() < 0.2:
+            return Membership(
+                frozenset(self._random.sample(nodes, self._random.randint(0, len(nodes))))
+            )
+        node = self._random.choice(nodes)
+        voters, learners = now.voters - {node}, now.learners - {node}
+        match self._random.choice(("voter", "voter", "learner", "nothing")):
+            case "voter":
+                voters |= {node}
+            case "learner":
+                learners |= {node}
+        return Membership(voters, learners)
+
+    def transfer(self) -> None:
+        plan = self._random.choice(self._cluster.plan.partitions)
+        node = self._random.choice(list(self._cluster.machines.values())).node
+        for served in self._cluster.leaders(plan.id):
+            machine = self._cluster.machines[served.node.broker]
+            participant = served.participant
+            machine.do(lambda _, each=participant: each.transfer(node))  # type: ignore[misc]

@@ -1,0 +1,109 @@
+"""The simulated cluster as a whole: machines, network, clients, an operator, and who observes.
+
+Not what goes wrong (`faults`) and not what a run is (`run`). The invariant: everything in it
+happens on one timeline.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.model.ids import PartitionId
+from penstock.testing.simulation.clients import IdempotentProducer, PlainProducer, Reader
+from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.operators import Operator
+from penstock.testing.simulation.plan import Plan
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
+from penstock.testing.simulation.trace import Trace
+from penstock.testing.simulation.world import World
+
+# Endpoints of the network below it are brokers.
+FIRST_CLIENT: Final = 100
+_LINKS_EVERY_MS: Final = 250
+_TIDY_EVERY_MS: Final = 2_000
+_COMPACT_EVERY_MS: Final = 3_000
+
+
+class Cluster:
+    """Of one run. A context: production's loggers are heard while it is open."""
+
+    def __init__(self, plan: Plan, seed: int, trace: Trace | None = None) -> None:
+        self.plan = plan
+        self.world = World(plan, seed, trace or Trace())
+        self.timeline = self.world.timeline
+        self.network = self.world.network
+        self.observer = self.world.observer
+        self.history = self.world.history
+        self.counts = self.world.counts
+        self.machines = {broker: Machine(self.world, broker) for broker in plan.brokers}
+        self.operator = Operator(self.world, self.machines)
+        self.idempotent: list[IdempotentProducer] = []
+        self.others: list[PlainProducer | Reader] = []
+        for machine in self.machines.values():
+            self._look_after(machine)
+
+    def __enter__(self) -> Cluster:
+        self.observer.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.observer.__exit__(*exception)
+
+    def start(self) -> None:
+        self.operator.start_all()
+
+    def add_clients(self) -> None:
+        """As many as the plan has."""
+        number = FIRST_CLIENT
+        for plan in self.plan.partitions:
+            for _ in range(self.plan.idempotent_producers):
+                self.idempotent.append(IdempotentProducer(self.world, self.machines, number, plan))
+                number += 1
+            for _ in range(self.plan.plain_producers):
+                self.others.append(PlainProducer(self.world, self.machines, number, plan))
+                number += 1
+            for _ in range(self.plan.readers):
+                self.others.append(Reader(self.world, self.machines, number, plan))
+                number += 1
+
+    # --- who is there ----------------------------------------------------------------------------
+
+    def served(self, partition: PartitionId) -> list[Served]:
+        """The copies whose brokers run."""
+        processes = [machine.process for machine in self.machines.values()]
+        found = [each.partitions.get(partition) for each in processes if each is not None]
+        return [served for served in found if served is not None]
+
+    def leaders(self, partition: PartitionId) -> list[Served]:
+        """Who thinks it leads: more than one, while an old one does not know of the new."""
+        return [served for served in self.served(partition) if served.leads]
+
+    # --- what happens all the time ---------------------------------------------------------------
+
+    def _look_after(self, machine: Machine) -> None:
+        self.timeline.every(_LINKS_EVERY_MS, lambda: self._link(machine))
+        self.timeline.every(_TIDY_EVERY_MS, lambda: machine.do(Process.tidy))
+        if any(plan.is_compacted for plan in self.plan.partitions):
+            self.timeline.every(_COMPACT_EVERY_MS, lambda: machine.do(self._compact))
+
+    def _compact(self, process: Process) -> None:
+        for plan in self.plan.partitions:
+            process.compact(plan.id)
+
+    def _link(self, machine: Machine) -> None:
+        """Connections come up where there is somebody, sooner or later; those that lead nowhere
+        are noticed, sooner or later."""
+        if machine.process is None:
+            return
+        random = self.timeline.random
+        for other in self.machines.values():
+            if other is machine:
+                continue
+            link = (machine.broker, other.broker)
+            is_cut = self.network.is_cut(*link) or self.network.is_cut(*link[::-1])
+            is_cut = is_cut and self.plan.notices_cuts
+            there = None if is_cut else other.incarnation
+            if machine.process.linked.get(other.broker) != there and random.random() < 0.5:
+                broker = other.broker
+                machine.do(lambda process, to=broker, at=there: process.link(to, at))  # type: ignore[misc]

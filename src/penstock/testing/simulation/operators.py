@@ -1,0 +1,179 @@
+"""Who looks after the cluster: moves copies, replaces lost folders, repairs what the disk failed.
+
+A partition has a target, the brokers that are to have it; its leader's membership is brought there
+in single steps, each derived from the two alone, so a crash at any of them does no harm. The
+invariant: nothing is destroyed, and nobody is made a voter or let go, where that could take the
+majority of a partition: what then fails is the operator's fault and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from penstock.model.ids import PartitionId
+from penstock.raft.membership import Membership, Node
+from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.plan import PartitionPlan
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
+from penstock.testing.simulation.world import World
+
+_INTERVAL_MS: Final = 400
+_LAG_MS_MAX: Final = 1_000
+
+
+class Operator:
+    """Of one cluster."""
+
+    def __init__(self, world: World, machines: Mapping[int, Machine]) -> None:
+        self.targets = {plan.id: plan.replicas for plan in world.plan.partitions}
+        self._world = world
+        self._machines = machines
+
+    # --- where copies are to be ------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Look after the partitions from now on."""
+        self._world.timeline.every(_INTERVAL_MS, self.reconcile)
+
+    def reconcile(self) -> None:
+        """One step of each partition towards its target, if one can be made."""
+        for machine in self._machines.values():
+            if machine.process is not None:
+                machine.do(self._reconcile_led)
+
+    def _reconcile_led(self, process: Process) -> None:
+        for served in process.partitions.values():
+            if served.leads:
+                self._reconcile(served)
+
+    def _reconcile(self, served: Served) -> None:
+        step = next_step(
+            served.membership,
+            self.target_nodes(served.plan),
+            me=served.node,
+            is_lost=self.is_lost,
+            is_caught_up=lambda node: self._is_caught_up(served, node),
+        )
+        if isinstance(step, Membership):
+            self.change(served, step)
+        elif step is not None:
+            served.participant.transfer(step)
+
+    def change(self, served: Served, membership: Membership) -> None:
+        """Have it changed, unless that could take the majority."""
+        if self.is_prudent(membership) and served.participant.change_membership(membership):
+            self._world.counts["change of membership"] += 1
+            self._world.timeline.note(
+                str(served.node), f"{served.plan.name} is to have {described(membership)}"
+            )
+
+    def target_nodes(self, plan: PartitionPlan) -> frozenset[Node]:
+        return frozenset(self._machines[broker].node for broker in self.targets[plan.id])
+
+    def is_settled(self, served: Served) -> bool:
+        """Whether the partition, which is led there, is where it is to be."""
+        members = served.replica.consensus.raft.state.members.latest
+        is_committed = members.offset < served.replica.high_watermark
+        target = self.target_nodes(served.plan)
+        return is_committed and members.membership == Membership(target)
+
+    def _is_caught_up(self, served: Served, node: Node) -> bool:
+        leading = served.replica.consensus.raft.leading
+        if leading is None or node not in leading.followers:
+            return False
+        return leading.is_in_sync(node, self._world.timeline.now_ms - _LAG_MS_MAX)
+
+    # --- what may be lost ------------------------------------------------------------------------
+
+    def is_lost(self, node: Node) -> bool:
+        """Whether its folder is gone, or damaged so that it will have to go."""
+        machine = self._machines[node.broker]
+        return machine.node != node or machine.is_rotten
+
+    def is_prudent(self, membership: Membership) -> bool:
+        """Whether it has a majority that is not lost."""
+        lost = sum(map(self.is_lost, membership.voters))
+        return len(membership.voters) - lost >= membership.majority
+
+    def may_lose(self, machine: Machine) -> bool:
+        """Whether every partition survives without the machine's copy, whatever membership turns
+        out to be in force."""
+        if machine.is_rotten:
+            return False
+        for plan in self._world.plan.partitions:
+            for membership in self._known(plan.id):
+                others = membership.voters - {machine.node}
+                alive = sum(not self.is_lost(node) for node in others)
+                if machine.node in membership.voters and alive < membership.majority:
+                    return False
+        return True
+
+    def _known(self, partition: PartitionId) -> Iterator[Membership]:
+        """What anybody that is not lost took for the membership when it was last seen."""
+        for node, raft in self._world.observer.watch(partition).rafts.items():
+            if self._machines[node.broker].node == node:
+                yield from (at.membership for at in raft.state.members.known)
+
+    # --- repairs ---------------------------------------------------------------------------------
+
+    def start_all(self) -> None:
+        for machine in self._machines.values():
+            machine.start()
+
+    def repair(self) -> None:
+        """Start again what runs with a partition that the disk failed, or that is offline."""
+        for machine in self._machines.values():
+            process = machine.process
+            if process is not None and is_ailing(process):
+                self._world.counts["repair"] += 1
+                machine.crash()
+                machine.start()
+
+    def replace_rotten(self) -> None:
+        """Give those a new disk whose bits have decayed."""
+        for machine in self._machines.values():
+            if machine.is_rotten:
+                machine.wipe()
+
+
+def is_ailing(process: Process) -> bool:
+    failures = [served.replica.failure for served in process.partitions.values()]
+    return bool(process.offline) or any(failure is not None for failure in failures)
+
+
+def next_step(
+    now: Membership,
+    target: frozenset[Node],
+    *,
+    me: Node,
+    is_lost: Callable[[Node], bool],
+    is_caught_up: Callable[[Node], bool],
+) -> Membership | Node | None:
+    """The next membership on the way to the target; or who is to lead instead of this node, which
+    has to go; or nothing, for now."""
+    voters, learners = now.voters, now.learners
+    if missing := target - now.nodes:
+        return Membership(voters, learners | {min(missing)})
+    if strangers := learners - target:
+        return Membership(voters, learners - {min(strangers)})
+    leaving = voters - target
+    lost = {node for node in leaving if is_lost(node)}
+    ready = {node for node in learners if is_caught_up(node)}
+    if ready and lost:
+        # Who is lost makes room: a majority must not depend on it.
+        return Membership(voters - {min(lost)}, learners)
+    if ready:
+        return Membership(voters | {min(ready)}, learners - {min(ready)})
+    if learners or not leaving:
+        return None
+    if others := lost or leaving - {me}:
+        return Membership(voters - {min(others)})
+    return min(voters & target)
+
+
+def described(membership: Membership) -> str:
+    voters = ", ".join(map(str, sorted(membership.voters)))
+    learners = ", ".join(map(str, sorted(membership.learners)))
+    return f"voters {voters}" + (f", learners {learners}" if learners else "")

@@ -1,0 +1,43 @@
+"""What everything in a run shares: the plan, time, the network, what is remembered and counted.
+
+Not the machines, which know it. The invariant: there is one of each in a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from penstock.raft.membership import Node
+from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulation.history import History
+from penstock.testing.simulation.network import Network
+from penstock.testing.simulation.observer import Observer
+from penstock.testing.simulation.plan import Plan
+from penstock.testing.simulation.timeline import Timeline, VirtualClock
+from penstock.testing.simulation.trace import Trace
+
+
+class Endpoint(Protocol):
+    """Where a parcel can arrive."""
+
+    def deliver(self, envelope: bytes, payload: bytes) -> None: ...
+
+
+class World:
+    """Of one run."""
+
+    def __init__(self, plan: Plan, seed: int, trace: Trace) -> None:
+        self.plan = plan
+        self.timeline = Timeline(seed, trace)
+        self.clock = VirtualClock(self.timeline, 0)
+        self.network = Network(self.timeline)
+        self.history = History()
+        self.observer = Observer(self.timeline, self.history)
+        # How often what happened.
+        self.counts: Counter[str] = Counter()
+        # Every disk there ever was, as it is or was last.
+        self.disks: dict[Node, SimulatedDisk] = {}
+        # The brokers that bits have decayed at.
+        self.rotted: set[int] = set()
+        self.endpoints: dict[int, Endpoint] = {}

@@ -1,0 +1,124 @@
+"""Known bugs of the code around consensus: replicas, claims, logs, partitions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutations.mutation import one
+
+_STORAGE_TESTS: Final = ("tests/unit/storage", "tests/property/test_storage.py")
+_PARTITION_TESTS: Final = ("tests/unit/broker/test_partition.py", "tests/unit/coordination")
+
+SHELL: Final = (
+    one(
+        "skipped CRC when a log is found",
+        "storage/scan.py",
+        "    return check_batch(window.view(position, header.length))",
+        "    return header",
+        _STORAGE_TESTS,
+    ),
+    one(
+        "sent before the state is saved",
+        "replication/consensus.py",
+        "            if not self._save_if_due(now_ms):\n",
+        "            if not self._save_if_due(now_ms) and self._writing.is_receiving:\n",
+    ),
+    one(
+        "a save that failed taken for one",
+        "replication/saved_state.py",
+        "        except StorageError as error:\n            self.error = error",
+        "        except StorageError:\n            self.error = None",
+    ),
+    one(
+        "who waits is told of another's commit",
+        "replication/replica.py",
+        "            # First, or the commit of another's batch could pass for that of one proposed "
+        "here.\n            self.lose_leadership()",
+        "            self.is_leader = self._accepts = False",
+    ),
+    one(
+        "proposals taken while a newer term is saved",
+        "replication/consensus.py",
+        "            owner.lose_leadership()",
+        "            pass",
+    ),
+    one(
+        "fewer copies than the topic asks for",
+        "replication/replica.py",
+        "        if leading is None or self.min_insync_replicas <= 1:\n",
+        "        if True:\n",
+    ),
+    one(
+        "a dead leader's claim is news",
+        "replication/replicas.py",
+        "participant.learn(leader, told)",
+        "participant.follow(leader, told)",
+    ),
+    one(
+        "a leader missed for a moment is lost",
+        "replication/replicas.py",
+        "        if participant.leader is None:\n",
+        "        if False:\n",
+    ),
+    one(
+        "numbers of heartbeats begin again with a connection",
+        "replication/claims.py",
+        "_Audience(self._version)",
+        "_Audience(0)",
+    ),
+    one(
+        "who missed a heartbeat does not ask",
+        "replication/claims.py",
+        "            self.needs_whole = True\n",
+        "",
+    ),
+    one(
+        "an old claim is not disputed",
+        "replication/replicas.py",
+        "if told is not None and told.term < self._terms.get(partition, 0):",
+        "if False:",
+    ),
+    one(
+        "a failed flush forgotten",
+        "storage/jobs.py",
+        "        except OSError as error:\n            self.error = error",
+        "        except OSError:\n            self.error = None",
+        ("tests/unit/storage", "tests/unit/replication"),
+    ),
+    one(
+        "a sealed name before its data",
+        "storage/jobs.py",
+        "    segment.file.flush()\n    try:",
+        "    try:",
+        ("tests/unit/storage", "tests/simulation/test_storage_crashes.py"),
+    ),
+    one(
+        "producers not recovered when a log is cut",
+        "broker/partition.py",
+        "        del offset  # the log tells\n        self.producers = self._recover_producers()",
+        "        del offset",
+        _PARTITION_TESTS,
+    ),
+    one(
+        "followers do not remember producers",
+        "broker/partition.py",
+        "            if header.producer_id >= 0:\n"
+        "                self.producers.record(header, header.base_offset, self._clock.now_ms())",
+        "            pass",
+        _PARTITION_TESTS,
+    ),
+    one(
+        "a repeated batch is appended again",
+        "coordination/producer_state.py",
+        "        return self._find_repeated(batch, entry)\n",
+        "        return None\n",
+        _PARTITION_TESTS,
+    ),
+    one(
+        "a batch that failed to be written is remembered",
+        "broker/partition.py",
+        "                self.producers.restore(producer_id, previous)",
+        "                pass",
+        _PARTITION_TESTS,
+    ),
+)

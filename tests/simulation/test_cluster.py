@@ -1,0 +1,58 @@
+"""Whole clusters of the real code under faults of machines, disks, networks and people, from seeds.
+
+What must hold is in `penstock.testing.simulation.checkers`, one function for each promise. A seed
+that fails says how to see it again; `make sim SEEDS=2000` runs more of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from penstock.testing.simulation.run import Outcome, run_seed
+
+SEEDS = 200
+SEEDS_PER_TEST = 5
+# Nearly every run has most of these; of all of them together, none may be without any.
+FAULTS = {
+    "all killed",
+    "bits decayed",
+    "bridge",
+    "change of membership",
+    "compaction",
+    "crash at the disk",
+    "deleted records",
+    "failing disk",
+    "flapping",
+    "folders lost",
+    "full disk",
+    "leader cut off",
+    "moved partition",
+    "one-way cut",
+    "orderly stop",
+    "pause",
+    "slow disk",
+    "split network",
+    "transfer",
+}
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
+def test_every_promise_is_kept(first: int) -> None:
+    """R-REP-1, R-REP-2, R-REP-3, R-REP-7, R-PRO-1, R-PRO-2, R-STO-6: whatever fails, and for
+    however long."""
+    for seed in range(first, first + SEEDS_PER_TEST):
+        run_seed(seed)
+
+
+def test_a_run_is_worth_something() -> None:
+    """A run in which nothing happens proves nothing."""
+    outcomes: list[Outcome] = [run_seed(seed) for seed in range(SEEDS, SEEDS + 30)]
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        counts += outcome.counts
+    assert set(counts) >= FAULTS
+    assert sum(outcome.elections for outcome in outcomes) > 5 * len(outcomes)
+    assert sum(outcome.acknowledged for outcome in outcomes) > 50 * len(outcomes)
+    assert sum(outcome.read for outcome in outcomes) > 30 * len(outcomes)

@@ -1,0 +1,49 @@
+"""A meta server's port: what is answered on it, and what is not (R-REP-5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.model.errors import InvalidConfig, UnknownCall
+from penstock.net.address import parse_address
+from penstock.net.channel import connect_channel
+from penstock.protocol import calls
+from penstock.protocol import penstock_pb2 as pb
+from penstock.registry.metaserver.standalone import StandaloneMetaServer
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.registry_support import broker
+from tests.unit.registry.metaserver.lone_server import config, opened, server
+
+
+async def test_it_says_who_it_is_and_answers_no_client() -> None:
+    where = config()
+    async with server(where, SimulatedDisk()) as running, opened(where):
+        assert running.address == where.servers[1]
+        channel = await connect_channel(parse_address(running.address))
+        hello, _ = await channel.call(calls.HELLO, pb.HelloRequest())
+        assert (hello.broker_id, hello.cluster_id, hello.directory) == (1, "cluster", 0)
+        with pytest.raises(UnknownCall, match="ask a broker"):
+            await channel.call(calls.METADATA, pb.MetadataRequest())
+        channel.tell(calls.RAFT.number, pb.RaftRequest().SerializeToString())
+        await channel.call(calls.PING, pb.PingRequest())
+        channel.close()
+
+
+async def test_it_stops_in_order_and_goes_on() -> None:
+    where, disk = config(), SimulatedDisk()
+    for number in (1, 2):
+        async with server(where, disk), opened(where) as one:
+            await one.register_broker(broker(number))
+            assert await one.reserve_producer_ids(1) == range(number - 1, number)
+
+
+async def test_a_folder_is_not_used_for_another_server() -> None:
+    where, disk = config(), SimulatedDisk()
+    async with server(where, disk):
+        pass
+    with pytest.raises(InvalidConfig, match="is of meta server 1 of 1, not of 2"):
+        async with StandaloneMetaServer(disk.root, 2, {2: "127.0.0.1:7000"}, "127.0.0.1:0"):
+            pass
+    with pytest.raises(InvalidConfig, match="2 is not among the servers"):
+        async with StandaloneMetaServer(disk.root, 2, where.servers, "127.0.0.1:0"):
+            pass

@@ -1,0 +1,108 @@
+"""A few simulated brokers that share a partition, without faults until a test makes some."""
+
+from __future__ import annotations
+
+from penstock.model.limits import APPEND_BYTES_MAX
+from penstock.model.topic_config import TopicConfig
+from penstock.raft.membership import Node
+from penstock.records import build_batch
+from penstock.replication.replica import ACKS_ALL, Replica
+from penstock.replication.replicas import Replicas
+from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.machine import Machine
+from penstock.testing.simulation.plan import Plan, partition_plan
+from penstock.testing.simulation.process import Process
+from penstock.testing.simulation.served import Served
+
+
+class Company:
+    """The brokers, and what is asked of them."""
+
+    def __init__(
+        self, brokers: int = 3, voters: int | None = None, config: TopicConfig | None = None
+    ) -> None:
+        numbers = tuple(range(1, brokers + 1))
+        plan = partition_plan(0, numbers[: voters or brokers], config)
+        self.partition = plan.id
+        self.cluster = Cluster(
+            Plan(
+                brokers=numbers,
+                partitions=(plan,),
+                is_machine_crashing=True,
+                notices_cuts=False,
+                append_bytes_max=APPEND_BYTES_MAX,
+                idempotent_producers=0,
+                plain_producers=0,
+                readers=0,
+            ),
+            seed=7,
+        )
+        self.cluster.start()
+        self.machines = list(self.cluster.machines.values())
+        self.run(3_000)
+
+    def run(self, for_ms: int) -> None:
+        self.cluster.timeline.run_for(for_ms)
+
+    def leader(self) -> Machine:
+        """The one that leads and may be written to."""
+
+        def is_missing() -> bool:
+            return not any(self.leads(machine) for machine in self.machines)
+
+        assert self.cluster.timeline.run_while(is_missing, 10_000)
+        return next(machine for machine in self.machines if self.leads(machine))
+
+    def process(self, machine: Machine) -> Process:
+        assert machine.process is not None
+        return machine.process
+
+    def served(self, machine: Machine) -> Served:
+        return self.process(machine).partitions[self.partition]
+
+    def replica(self, machine: Machine) -> Replica:
+        return self.served(machine).replica
+
+    def replicas(self, machine: Machine) -> Replicas:
+        return self.process(machine).replicas
+
+    def leads(self, machine: Machine) -> bool:
+        return machine.process is not None and self.served(machine).leads
+
+    def term(self, machine: Machine) -> int:
+        return self.served(machine).participant.term
+
+    def terms_led(self) -> dict[int, Node]:
+        return dict(self.cluster.observer.watch(self.partition).leaders)
+
+    def cut_off(self, machine: Machine) -> None:
+        others = [other.broker for other in self.machines if other is not machine]
+        self.cluster.network.cut_between([machine.broker], others)
+
+    def propose(self, machine: Machine, *values: bytes) -> list[object]:
+        """What is answered, one after the other."""
+        answers: list[object] = []
+        for value in values:
+            self.produce(machine, build_batch([(None, value)]), answers)
+        return answers
+
+    def produce(self, machine: Machine, batch: bytearray, answers: list[object]) -> None:
+        def reply(result: object, leader: int | None = None) -> None:
+            answers.append(result)
+
+        machine.do(lambda process: process.produce(self.partition, batch, ACKS_ALL, reply))
+
+    def values(self, machine: Machine) -> list[bytes]:
+        """Of what producers sent, as the machine's log has it."""
+        facts = self.served(machine).copy.facts().values()
+        return [fact.value for fact in facts if fact.key is None and fact.value is not None]
+
+    def stored_bytes(self, machine: Machine) -> bytes:
+        return self.served(machine).copy.stored_bytes(self.replica(machine).high_watermark)
+
+    def high_watermarks(self) -> set[int]:
+        return {
+            self.replica(machine).high_watermark
+            for machine in self.machines
+            if machine.process is not None
+        }
