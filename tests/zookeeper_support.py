@@ -23,7 +23,7 @@ from penstock.registry.zookeeper import ZooKeeperRegistry
 from penstock.registry.zookeeper_config import ZooKeeperConfig, parse_zookeeper
 from tests.registry_support import broker
 
-START_SECONDS_MAX = 30
+START_SECONDS_MAX = 60
 
 
 def free_ports(count: int) -> list[int]:

@@ -15,7 +15,8 @@ from penstock.model.errors import DiskFull, StorageError, StorageFailed
 
 Buffer = bytes | bytearray | memoryview
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+# The last: beyond what a process is allowed to write (RLIMIT_FSIZE). All of them may pass.
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class File(Protocol):

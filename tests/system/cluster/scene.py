@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,10 +37,12 @@ from tests.system.cluster.views import View, views
 TOPIC = "orders"
 PARTITIONS = 3
 # Far more than an election takes, on a machine that does much else.
-RECOVERY_S_MAX = 20.0
+RECOVERY_S_MAX = 30.0
 
 # Of a record batch: its first offset, and how many bytes follow.
 _HEAD = struct.Struct(">qi")
+
+_VISITS = count(1)
 
 T = TypeVar("T")
 
@@ -47,9 +50,11 @@ T = TypeVar("T")
 class Scene:
     """One topic of a cluster, and those who use it."""
 
-    def __init__(self, cluster: Cluster, bootstrap: str, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        bootstrap = self.bootstrap = cluster.bootstrap
         self.cluster = cluster
-        self.bootstrap = bootstrap
+        # Who has a copy of each partition when it is over.
+        self.keepers = set(cluster.ids)
         self.topic = topic
         self.history = History(PARTITIONS)
         self._admin = AdminClient({**LIBRDKAFKA, "bootstrap.servers": bootstrap})
@@ -147,15 +152,24 @@ class Scene:
             f"{count} replicas in sync",
         )
 
+    def visit(self) -> None:
+        """New clients of both kinds, that know nothing, read a message of each partition."""
+        for kind in (PenstockReader, LibrdkafkaReader):
+            visitor = kind(self.history, self.bootstrap, self.topic, f"visitor {next(_VISITS)}")
+            visitor.start()
+            visitor.finish_at(dict.fromkeys(range(PARTITIONS), 1))
+
     # --- from the beginning to the end -----------------------------------------------------------
 
     def make_topic(self, name: str, replicas: int = 3) -> None:
         new = NewTopic(name, PARTITIONS, replicas)
-        for future in self._admin.create_topics([new]).values():
+        for future in self._admin.create_topics([new], request_timeout=5).values():
             future.result(RECOVERY_S_MAX)
 
     def begin(self) -> None:
         self.make_topic(self.topic)
+        for number in range(PARTITIONS):
+            self.leader(number)
         for worker in (*self.producers, *self.followers):
             worker.start()
         self.wait_acknowledged()
@@ -172,7 +186,7 @@ class Scene:
         print(report, file=sys.stderr)
         self.history.check(whole)
         assert self.history.count(Outcome.UNKNOWN) == 0, report
-        check_replicas_equal(self.cluster, self.topic, ends)
+        check_replicas_equal(self, ends)
 
     def abandon(self) -> None:
         for worker in (*self.producers, *self.followers):
@@ -203,9 +217,9 @@ class Scene:
 
 
 @contextmanager
-def under_load(cluster: Cluster, bootstrap: str = "", topic: str = TOPIC) -> Iterator[Scene]:
-    """All brokers that the test let live must be back, and reachable, when it ends."""
-    scene = Scene(cluster, bootstrap or cluster.bootstrap, topic)
+def under_load(cluster: Cluster) -> Iterator[Scene]:
+    """All brokers must be back, and reachable, when it ends."""
+    scene = Scene(cluster, TOPIC)
     try:
         scene.begin()
         yield scene
@@ -217,32 +231,32 @@ def under_load(cluster: Cluster, bootstrap: str = "", topic: str = TOPIC) -> Ite
 def until(look: Callable[[], T | None], what: str, seconds_max: float = RECOVERY_S_MAX) -> T:
     """What `look` finds as soon as it finds something. That it cannot ask now is no failure."""
     deadline_s = time.monotonic() + seconds_max
+    refusal = None
     while True:
         try:
-            found = look()
-        except confluent_kafka.KafkaException:
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < deadline_s, f"{what}: not in {seconds_max} s"
+            if found := look():
+                return found
+        except confluent_kafka.KafkaException as error:
+            refusal = error
+        assert time.monotonic() < deadline_s, f"{what}: not in {seconds_max} s; {refusal}"
         time.sleep(0.02)
 
 
-def check_replicas_equal(cluster: Cluster, topic: str, ends: Mapping[int, int]) -> None:
-    """All brokers get to have the same batches at the same offsets, byte for byte, before these
-    ends of what is committed."""
+def check_replicas_equal(scene: Scene, ends: Mapping[int, int]) -> None:
+    """All who have a copy get to have the same batches at the same offsets, byte for byte, before
+    these ends of what is committed."""
     deadline_s = time.monotonic() + RECOVERY_S_MAX
-    while different := _different(cluster, topic, ends):
-        assert time.monotonic() < deadline_s, f"copies of {topic} differ: {different[:5]}"
+    while different := _different(scene, ends):
+        assert time.monotonic() < deadline_s, f"copies differ: {different[:5]}"
         time.sleep(0.1)
 
 
-def _different(cluster: Cluster, topic: str, ends: Mapping[int, int]) -> list[str]:
+def _different(scene: Scene, ends: Mapping[int, int]) -> list[str]:
     different = []
     for number, end in ends.items():
         first, *others = [
-            (each, batches(cluster.data(each) / "topics" / topic / str(number), end))
-            for each in cluster.ids
+            (each, batches(scene.cluster.data(each) / "topics" / scene.topic / str(number), end))
+            for each in sorted(scene.keepers)
         ]
         different += [
             f"brokers {first[0]} and {other[0]} at {number}/{at}"

@@ -9,6 +9,7 @@ rights; a small file system of its own would.
 from __future__ import annotations
 
 import resource
+import time
 from pathlib import Path
 
 from tests.cluster_support import Cluster
@@ -43,4 +44,9 @@ def test_a_broker_comes_back_with_nothing(tmp_path: Path) -> None:
         cluster.wipe(wiped)
         scene.wait_led(0, not_by=wiped)
         cluster.start(wiped)
+        scene.keepers -= {wiped}
         scene.wait_acknowledged()
+        time.sleep(2)
+        for number in range(PARTITIONS):
+            assert wiped not in scene.in_sync(number)
+        assert wiped not in scene.leaders().values()

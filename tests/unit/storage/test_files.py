@@ -11,7 +11,7 @@ from penstock.storage.files import remove_if_there, typed
 from penstock.testing.simulated_disk import SimulatedDisk
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_no_room_is_disk_full_and_may_pass(number: int) -> None:
     error = typed(OSError(number, "No room"), "writing x")
     assert isinstance(error, DiskFull)
