@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from penstock.broker import producer_snapshot
 from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
@@ -29,6 +30,10 @@ from penstock.storage.files import Directory
 from penstock.storage.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
+
+# Each takes about a millisecond. With all of a large topic at once the broker would be silent for
+# so long that the others took over what it leads.
+_OPENED_PER_TURN: Final = 10
 
 
 class Partitions:
@@ -122,7 +127,9 @@ class Partitions:
         except StorageError as error:
             self._note_offline(topic, numbers, error)
             return
-        self._open_all(topic, numbers, config)
+        for first in range(0, len(numbers), _OPENED_PER_TURN):
+            self._open_all(topic, numbers[first : first + _OPENED_PER_TURN], config)
+            await asyncio.sleep(0)
 
     def _open_all(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
         for number in numbers:
