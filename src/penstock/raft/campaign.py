@@ -14,7 +14,7 @@ from penstock.raft.state import NodeState
 class Campaign:
     """In one term, of one kind."""
 
-    __slots__ = ("_state", "_votes", "is_trial", "term")
+    __slots__ = ("_answered", "_state", "_votes", "is_trial", "term")
 
     def __init__(self, state: NodeState, *, is_trial: bool, is_transfer: bool) -> None:
         """A campaign in earnest begins a term, with this node's own vote."""
@@ -24,6 +24,7 @@ class Campaign:
         self.term = state.term + 1 if is_trial else state.term
         self._state = state
         self._votes = {state.me: True}
+        self._answered = {state.me}
         request = VoteRequest(
             term=self.term,
             last_term=state.terms.last_term,
@@ -41,6 +42,14 @@ class Campaign:
         granted = sum(self._votes.get(node, False) for node in membership.voters)
         return granted >= membership.majority
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether a majority said anything, be it no."""
+        membership = self._state.membership
+        return len(self._answered & membership.voters) >= membership.majority
+
     def count(self, sender: Node, answer: VoteAnswer) -> None:
+        if answer.is_trial == self.is_trial:
+            self._answered.add(sender)
         if answer.is_trial == self.is_trial and answer.is_granted and answer.term == self.term:
             self._votes[sender] = True

@@ -36,6 +36,8 @@ from penstock.raft.terms import TermHistory
 
 # The delay before a campaign is divided by this when the leader seems to be gone.
 _SUSPICION: Final = 4
+# A campaign is given so many times as long as the first at most.
+_PATIENCE_MAX: Final = 8
 
 
 class Raft:
@@ -55,6 +57,8 @@ class Raft:
         draw_delay_ms: by chance; what a node waits longer than it must, before it campaigns."""
         self.state = NodeState(me, saved, terms, timing)
         self._draw_delay_ms = draw_delay_ms
+        # How many times as long as usual a campaign in earnest is given.
+        self._patience = 1
         self.part: Following | Campaign | Leadership
         self.deadline_ms = now_ms
         self._follow(None, now_ms)
@@ -115,8 +119,16 @@ class Raft:
             soon_ms = now_ms + self._draw_delay_ms() // _SUSPICION
             self.deadline_ms = min(self.deadline_ms, soon_ms)
 
+    def saved(self, now_ms: int) -> None:
+        """What had to be saved was, and only now is anybody told of it: what they have to do takes
+        its time from now on."""
+        if not isinstance(self.part, Leadership):
+            self._wait(now_ms)
+
     def _wait(self, now_ms: int) -> None:
-        self.deadline_ms = now_ms + self.state.timing.election_ms + self._draw_delay_ms()
+        delay_ms = self.state.timing.election_ms + self._draw_delay_ms()
+        is_in_earnest = isinstance(self.part, Campaign) and not self.part.is_trial
+        self.deadline_ms = now_ms + delay_ms * (self._patience if is_in_earnest else 1)
 
     # --- following -------------------------------------------------------------------------------
 
@@ -165,6 +177,8 @@ class Raft:
         return self.part
 
     def _follow(self, leader: Node | None, now_ms: int) -> None:
+        if leader is not None:
+            self._patience = 1
         self.part = Following(self.state, leader, now_ms)
         self._wait(now_ms)
 
@@ -206,10 +220,22 @@ class Raft:
             self._campaign(now_ms, is_trial=False, is_transfer=True)
 
     def _campaign(self, now_ms: int, *, is_trial: bool, is_transfer: bool = False) -> None:
+        self._learn_patience()
+        if not self.state.may_campaign:
+            self._wait(now_ms)
+            return
+        self.part = Campaign(self.state, is_trial=is_trial, is_transfer=is_transfer)
         self._wait(now_ms)
-        if self.state.may_campaign:
-            self.part = Campaign(self.state, is_trial=is_trial, is_transfer=is_transfer)
-            self._go_on_if_won(self.part, now_ms)
+        self._go_on_if_won(self.part, now_ms)
+
+    def _learn_patience(self) -> None:
+        """The next campaign is given longer if the last one ended before it was even answered:
+        votes are saved before they are given, and with many logs on a slow disk that may take
+        longer than an election. To begin again each time would never end. (As KRaft backs off,
+        but not where votes were split: those who said no were fast enough.)"""
+        if isinstance(self.part, Campaign) and not self.part.is_trial:
+            is_longer = not self.part.is_answered
+            self._patience = min(2 * self._patience, _PATIENCE_MAX) if is_longer else 1
 
     def _go_on_if_won(self, campaign: Campaign, now_ms: int) -> None:
         if not campaign.is_won:
@@ -220,6 +246,7 @@ class Raft:
             self._lead(now_ms)
 
     def _lead(self, now_ms: int) -> None:
+        self._patience = 1
         self.part = Leadership(self.state, now_ms)
         self.deadline_ms = self.part.deadline_ms(now_ms)
         # A node that is alone and leads in its old term has all the copies it needs.

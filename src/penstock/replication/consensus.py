@@ -289,6 +289,7 @@ class Consensus:
         assert job is not None
         if job.error is None:
             self._keeper.kept = job.saved
+            self.raft.saved(self._around.monotonic_ms())
         elif isinstance(job.error, DiskFull):
             # Nobody was told anything, so it may be tried again.
             logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)

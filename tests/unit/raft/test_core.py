@@ -73,6 +73,57 @@ def test_a_follower_does_not_wait_for_a_leader_that_is_gone() -> None:
     assert [answer.is_granted for _, answer in node.sent(VoteAnswer)] == [False], "heard again"
 
 
+def test_a_campaign_that_nobody_answers_in_time_is_given_longer_next_time() -> None:
+    """R-REP-2. Votes are saved before they are given. With a thousand partitions on a slow disk
+    that took longer than an election, and campaigns followed each other for ever."""
+    node = OneNode()
+    usual_ms = TIMING.election_ms + DELAY_MS
+    given_ms = []
+    for _ in range(5):
+        node.time_out()
+        assert node.raft.deadline_ms == node.now_ms + usual_ms, "a trial costs nothing"
+        node.vote(B, is_trial=True)
+        given_ms.append(node.raft.deadline_ms - node.now_ms)
+    assert given_ms == [usual_ms * times for times in (1, 2, 4, 8, 8)]
+    node.time_out()
+    node.vote(B, is_trial=True)
+    no = VoteAnswer(term=node.state.term, is_trial=False, is_granted=False)
+    node.raft.on_vote_answer(C, no, node.now_ms)
+    node.time_out()
+    node.vote(B, is_trial=True)
+    assert node.raft.deadline_ms == node.now_ms + usual_ms, "a vote that was split is no slow one"
+
+
+def test_whoever_leads_or_is_led_is_patient_no_longer() -> None:
+    node = OneNode()
+    usual_ms = TIMING.election_ms + DELAY_MS
+    for _ in range(2):
+        node.time_out()
+        node.vote(B, is_trial=True)
+    assert node.raft.deadline_ms == node.now_ms + 2 * usual_ms
+    node.raft.follow_commit(B, node.state.term, 0, node.now_ms)
+    node.time_out()
+    node.vote(C, is_trial=True)
+    assert node.raft.deadline_ms == node.now_ms + usual_ms
+
+
+def test_the_time_for_an_answer_begins_when_the_question_is_saved() -> None:
+    """Also for one that gave its vote: whoever it voted for hears of it only then."""
+    node = OneNode()
+    node.time_out()
+    node.vote(B, is_trial=True)
+    later_ms = node.now_ms + 10 * TIMING.election_ms
+    node.raft.saved(later_ms)
+    assert node.raft.deadline_ms == later_ms + TIMING.election_ms + DELAY_MS
+    leader = OneNode()
+    leader.time_out()
+    leader.vote(B, is_trial=True)
+    leader.vote(B)
+    deadline_ms = leader.raft.deadline_ms
+    leader.raft.saved(later_ms)
+    assert leader.raft.deadline_ms == deadline_ms, "a leader looks after its majority in time"
+
+
 def test_a_trial_comes_first_and_then_a_term() -> None:
     """Dissertation, 9.6."""
     node = OneNode(term=3)
