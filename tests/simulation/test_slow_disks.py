@@ -1,5 +1,5 @@
-"""Many partitions on brokers whose disks are slow: everything that is to be saved waits for all that
-came before, longer than an election takes. In virtual time, from a seed."""
+"""Many partitions on brokers whose disks are slow: what is to be saved waits for all that came
+before, longer than an election takes. In virtual time, from a seed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,12 @@ def test_all_partitions_find_a_leader_though_their_votes_take_longer_than_an_ele
         broker.open(200)
 
     def is_led() -> bool:
-        led = {copy.partition for broker in world.brokers.values() for copy in broker.copies if copy.is_leader}
+        led = {
+            copy.partition
+            for broker in world.brokers.values()
+            for copy in broker.copies
+            if copy.is_leader
+        }
         return len(led) == 200
 
     world.run(is_led, ms_max=60_000)

@@ -16,12 +16,17 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.records.header import read_header
-from penstock.replication.saved_state import RAFT_JOURNAL
+from penstock.replication.saved_state import RAFT_JOURNAL, read_saved
 from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
 
 
 def vote(term: int) -> VoteRequest:
     return VoteRequest(term=term, last_term=0, end_offset=0, is_trial=False)
+
+
+def saved_terms(one: One) -> list[tuple[int, int]]:
+    saved = read_saved(one.disk.root, ME, Membership(frozenset()))
+    return [(place.term, place.offset) for place in saved.terms]
 
 
 def test_a_vote_is_given_when_it_is_saved() -> None:
@@ -36,6 +41,50 @@ def test_a_vote_is_given_when_it_is_saved() -> None:
     again.clock.time_ms += 1_000
     again.receive(vote(5), sender=THIRD)
     assert again.said() == [VoteAnswer(term=5, is_trial=False, is_granted=False)]
+
+
+def test_an_election_is_saved_once() -> None:
+    """Where the term will begin is saved with it: a thousand partitions that lose their leader at
+    once have a disk to wait for."""
+    one = One()
+    one.clock.time_ms += 1_000
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    one.receive(VoteAnswer(term=1, is_trial=True, is_granted=True))
+    one.flusher.run_all()
+    one.receive(VoteAnswer(term=1, is_trial=False, is_granted=True))
+    assert one.log.written_offset == 1, "the first record of the term, in the same turn"
+    assert saved_terms(one) == [(1, 0)]
+
+    follower = One()
+    follower.receive(vote(1))
+    follower.flusher.run_all()
+    follower.append(1, (0, 0), made(0, 1))
+    assert follower.log.written_offset == 1
+    assert saved_terms(follower) == [(1, 0)]
+
+
+def test_a_term_that_begins_later_than_expected_is_saved_so_before_it_is_written() -> None:
+    """Or a restart would take the records before it for its own, and log matching with it."""
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    request = VoteRequest(term=3, last_term=1, end_offset=3, is_trial=False)
+    one.clock.time_ms += 1_000
+    one.receive(request)
+    one.flusher.run_all()
+    assert saved_terms(one) == [(1, 0), (3, 2)]
+    one.append(3, (1, 2), made(2, 1))
+    assert one.log.written_offset == 2, "what is kept would make it a record of term 3"
+    one.flusher.run_all()
+    assert one.log.written_offset == 3
+    assert saved_terms(one) == [(1, 0)]
+    one.append(3, (1, 3), made(3, 1))
+    assert one.log.written_offset == 4, "nothing is expected any more, and nothing new was said"
+    one.flusher.run_all()
+    one.append(3, (1, 4), made(4, 1, term=3))
+    one.flusher.run_all()
+    assert saved_terms(one) == [(1, 0), (3, 4)]
 
 
 def test_what_comes_during_a_save_waits_for_it_in_order() -> None:
