@@ -64,8 +64,7 @@ async def test_many_brokers_follow_many_topics(cluster: MetaQuorum) -> None:
         await asyncio.gather(
             *(registries[number % 3].create_topic(f"t{number}", 1, {}) for number in range(300))
         )
-        for each in registries:
-            await eventually(lambda each=each: len(each.image.topics) == 300)
+        await eventually(lambda: all(len(each.image.topics) == 300 for each in registries))
         assert one.image.topics == two.image.topics == three.image.topics
 
 

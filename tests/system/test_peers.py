@@ -170,3 +170,26 @@ async def test_hostile_bytes_hurt_nobody(tmp_path: Path) -> None:
         await append(leader, b"one")
         assert leader.replicas[0].consensus.raft.state.term == term
         await brokers.until_equal()
+
+
+async def test_a_copy_that_is_far_behind_does_not_starve_what_is_written(tmp_path: Path) -> None:
+    """R-REP-2: catch-up in slices, within a quota."""
+    async with three_brokers(tmp_path) as brokers:
+        brokers.open()
+        leader = await brokers.leader()
+        behind = next(broker for broker in brokers.all if broker is not leader)
+        await behind.stop()
+        value = os.urandom(MIB // 2)
+        for _ in range(60):
+            await asyncio.gather(append(leader, value), append(leader, value))
+        await behind.start()
+        brokers.know()
+        replica = behind.open(0, brokers.nodes)
+        waits_s = []
+        while replica.high_watermark < 120:
+            began = time.monotonic()
+            await append(leader, b"live")
+            waits_s.append(time.monotonic() - began)
+            await asyncio.sleep(0.002)
+        assert sorted(waits_s)[len(waits_s) // 2] < 0.1
+        await brokers.until_equal()

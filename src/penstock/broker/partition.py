@@ -167,11 +167,13 @@ class Partition:
     def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
         for header in headers:
             if header.producer_id >= 0:
-                self.producers.record(header, header.base_offset, self._clock.now_ms())
+                self.producers.record_copy(header, header.base_offset, self._clock.now_ms())
 
     def on_truncated(self, offset: int) -> None:
-        del offset  # the log tells
-        self.producers = self._recover_producers()
+        is_anew = offset == self.replica.log.first_offset
+        producers = None if is_anew else self.producers.before(offset)
+        # Where what is remembered does not tell, the disk does.
+        self.producers = self._recover_producers() if producers is None else producers
 
     def on_leadership(self, is_leader: bool) -> None:
         self.when_led(is_leader)

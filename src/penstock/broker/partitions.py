@@ -226,6 +226,7 @@ class Partitions:
 
         partition = Partition(name, topic_id, config, replica, recover_producers, self._clock)
         partition.when_led = lambda is_leader: self._tell_led(partition, is_leader)
+        replica.snapshot = lambda: producer_snapshot.take(partition)
         if self._replicas is None:
             replica.start()
         else:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.broker.partition import Partition
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import CorruptLog, PenstockError, StorageError
 from penstock.model.ids import TopicId
 from penstock.replication.flusher import Flusher
+from penstock.replication.saved_state import read_reset
 from penstock.storage.files import Directory
 from penstock.storage.journal import read_journal, remove_journal, write_journal
 from penstock.storage.log import Log
@@ -59,27 +60,71 @@ def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
     partition.replica.when_committed(end_offset, committed)
 
 
+def take(partition: Partition) -> bytes | None:
+    """What is committed, for a copy that begins anew where this one starts: it will get what comes
+    after that, but not what came before. None if it cannot be told now."""
+    end_offset = partition.replica.high_watermark
+    producers = partition.producers.before(end_offset)
+    if producers is None:
+        return None
+    return _HEADER.pack(partition.topic_id.encode(), end_offset) + producers.encode()
+
+
 def recover(
     folder: Directory, topic_id: TopicId, log: Log, now_ms: int, kept: Set[int]
 ) -> ProducerState:
     """Who produced to the log: from the snapshot and the batches after it, or from all batches."""
-    producers, offset = ProducerState(kept), log.first_offset
-    try:
-        snapshot = read_journal(folder, _JOURNAL)
-        if snapshot is not None and len(snapshot) >= _HEADER.size:
-            snapshot_topic, snapshot_offset = _HEADER.unpack_from(snapshot)
-            if snapshot_topic != topic_id.encode() or snapshot_offset > log.next_offset:
-                # It must not be believed when the log has grown that far again.
-                remove_journal(folder, _JOURNAL)
-            else:
-                producers = ProducerState.decode(snapshot[_HEADER.size :], kept)
-                offset = max(offset, snapshot_offset)
-    except CorruptLog as error:
-        logger.warning("A producer snapshot is unusable, so the whole log is read: %s", error)
-    for header in log.headers(offset):
+    producers, known_offset = ProducerState(kept), _NONE.offset
+    for read in (_read_own, _read_leaders):
+        try:
+            snapshot = read(folder, topic_id, log)
+            if snapshot.offset > known_offset:
+                producers = ProducerState.decode(snapshot.encoded, kept)
+                known_offset = snapshot.offset
+        except CorruptLog as error:
+            logger.warning("A producer snapshot is unusable, so more of the log is read: %s", error)
+    for header in log.headers(min(known_offset, log.next_offset)):
         if header.producer_id >= 0:
-            producers.record(header, header.base_offset, now_ms)
+            producers.record_copy(header, header.base_offset, now_ms)
     return producers
+
+
+def _read_own(folder: Directory, topic_id: TopicId, log: Log) -> _Snapshot:
+    snapshot = _taken_apart(read_journal(folder, _JOURNAL), topic_id)
+    if snapshot.offset > log.next_offset:
+        snapshot = _NONE
+    if snapshot is _NONE:
+        # It must not be believed when the log has grown that far again.
+        remove_journal(folder, _JOURNAL)
+    return snapshot
+
+
+def _read_leaders(folder: Directory, topic_id: TopicId, log: Log) -> _Snapshot:
+    """What the leader sent when this copy began anew. It may tell of more than the log has by now:
+    that is committed, and will be copied before this copy can lead."""
+    reset = read_reset(folder)
+    if reset is None or reset[0] > log.first_offset:
+        return _NONE
+    snapshot = _taken_apart(reset[1], topic_id)
+    # Of what was deleted here since then, and came after it, it tells nothing.
+    return snapshot if snapshot.offset >= log.first_offset else _NONE
+
+
+def _taken_apart(payload: bytes | None, topic_id: TopicId) -> _Snapshot:
+    if payload is None or len(payload) < _HEADER.size:
+        return _NONE
+    topic, offset = _HEADER.unpack_from(payload)
+    return _Snapshot(offset, payload[_HEADER.size :]) if topic == topic_id.encode() else _NONE
+
+
+class _Snapshot(NamedTuple):
+    """Up to which offset, and what."""
+
+    offset: int
+    encoded: bytes
+
+
+_NONE: Final = _Snapshot(-1, b"")
 
 
 class _Write:

@@ -193,9 +193,21 @@ async def _serve(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    async with Broker(config) as broker:
+    broker = Broker(config)
+    starting, asked = asyncio.ensure_future(broker.start()), loop.create_task(ending.wait())
+    await asyncio.wait([starting, asked], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        # It may wait long for its registry.
+        starting.cancel()
+        await asyncio.wait([starting])
+        return
+    try:
+        await starting
         print(_banner(config, broker.addresses), flush=True)
-        await ending.wait()
+        await asked
+    finally:
+        asked.cancel()
+        await broker.stop()
 
 
 def _banner(config: BrokerConfig, addresses: list[str]) -> str:

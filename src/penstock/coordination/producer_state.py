@@ -21,6 +21,8 @@ from penstock.model.limits import (
 )
 
 _SEQUENCE_MAX: Final = 2**31 - 1
+# Of a batch that is known to be in the log, and no more.
+UNKNOWN_OFFSET: Final = -1
 _ENTRY: Final = struct.Struct(
     ">qhqB"
 )  # producer id, epoch, last append time, batches in the window
@@ -107,6 +109,35 @@ class ProducerState:
                 del entries[silent]
         return previous
 
+    def record_copy(self, batch: SequencedBatch, base_offset: int, now_ms: int) -> None:
+        """Remember a batch that is in the log, unless what came later is known already: what was
+        remembered may reach further than the log that is read."""
+        entry = self._entries.get(batch.producer_id)
+        if entry is None or entry.window[-1].base_offset < base_offset:
+            self.record(batch, base_offset, now_ms)
+
+    def before(self, offset: int) -> ProducerState | None:
+        """What was known when the log ended at the offset, as far as it can still matter: of the
+        batches that a producer may yet repeat, those that came later are some. None if it cannot
+        be told from what is remembered."""
+        state = ProducerState(self._kept)
+        for producer_id, entry in self._entries.items():
+            if entry.window[-1].base_offset < offset:
+                state._entries[producer_id] = entry
+                continue
+            window = tuple(batch for batch in entry.window if batch.base_offset < offset)
+            if not window and len(entry.window) == PRODUCER_WINDOW_BATCHES:
+                # Nobody repeats the one before these; but it tells what follows it.
+                first = entry.window[0].first_sequence
+                last = first - 1 if first else _SEQUENCE_MAX
+                window = (RememberedBatch(last, last, UNKNOWN_OFFSET),)
+            if window:
+                state._entries[producer_id] = entry._replace(window=window)
+            elif entry.epoch > 0:
+                # It may have had another epoch before, or none.
+                return None
+        return state
+
     def forget(self, producer_id: int) -> None:
         """It will not come again."""
         self._entries.pop(producer_id, None)
@@ -161,6 +192,8 @@ class ProducerState:
             while position < len(data):
                 producer_id, epoch, last_append_ms, count = _ENTRY.unpack_from(data, position)
                 position += _ENTRY.size
+                if not 1 <= count <= PRODUCER_WINDOW_BATCHES:
+                    raise CorruptLog(f"A producer snapshot has a producer of {count} batches.")
                 window = tuple(
                     RememberedBatch._make(_BATCH.unpack_from(data, position + _BATCH.size * index))
                     for index in range(count)

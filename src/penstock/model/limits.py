@@ -160,6 +160,8 @@ PARCEL_LETTERS_MAX: Final = 20_000
 # What waits to be sent to one peer before messages are dropped, which Raft repeats; at twice as
 # much the peer does not keep up even with heartbeats, and is disconnected.
 PEER_QUEUE_BYTES_MAX: Final = 32 * MIB
+# What a copy that begins anew is told of what came before: producers, some 100 bytes each.
+RESET_PAYLOAD_BYTES_MAX: Final = 8 * MIB
 # Messages to one replica that wait while it saves its state, with their batches; further ones are
 # dropped, and sent again. No more than its leader has on the way to it, and what the others say.
 MESSAGES_WAITING_MAX: Final = 32

@@ -601,16 +601,18 @@ class RaftRequest(_message.Message):
         asked_offset: int
         def __init__(self, is_matching: _Optional[bool] = ..., end_offset: _Optional[int] = ..., last_term: _Optional[int] = ..., asked_offset: _Optional[int] = ...) -> None: ...
     class Reset(_message.Message):
-        __slots__ = ("start_offset", "start_term", "voters", "learners")
+        __slots__ = ("start_offset", "start_term", "voters", "learners", "payload_bytes")
         START_OFFSET_FIELD_NUMBER: _ClassVar[int]
         START_TERM_FIELD_NUMBER: _ClassVar[int]
         VOTERS_FIELD_NUMBER: _ClassVar[int]
         LEARNERS_FIELD_NUMBER: _ClassVar[int]
+        PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
         start_offset: int
         start_term: int
         voters: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
         learners: _containers.RepeatedCompositeFieldContainer[RaftRequest.Node]
-        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ...) -> None: ...
+        payload_bytes: int
+        def __init__(self, start_offset: _Optional[int] = ..., start_term: _Optional[int] = ..., voters: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., learners: _Optional[_Iterable[_Union[RaftRequest.Node, _Mapping]]] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
     class Campaign(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...

@@ -16,10 +16,9 @@ from typing import Final, assert_never
 
 from penstock.model.errors import BatchError, CorruptLog, DiskFull
 from penstock.model.ids import PartitionId
-from penstock.model.limits import MESSAGES_WAITING_MAX
+from penstock.model.limits import MESSAGES_WAITING_MAX, RESET_PAYLOAD_BYTES_MAX
 from penstock.raft.campaign import Campaign
 from penstock.raft.core import Raft
-from penstock.raft.following import Following
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -106,7 +105,7 @@ class Consensus:
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
         self._writing = Writing(owner, self.raft, log, around)
-        self._sender = Sender(self.raft, log, partition, around)
+        self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
         # Until then it goes on campaigning at once, though nobody may have answered.
         self._hurries_until_ms = 0
@@ -158,6 +157,8 @@ class Consensus:
             for progress in leading.followers.values():
                 if progress.is_waiting:
                     deadline_ms = min(deadline_ms, progress.asked_ms + retry_ms)
+            if self._sender.held_until_ms is not None:
+                deadline_ms = min(deadline_ms, self._sender.held_until_ms)
         return deadline_ms
 
     # --- what comes from outside -----------------------------------------------------------------
@@ -198,14 +199,6 @@ class Consensus:
             self.raft.follow_commit(sender, term, commit_offset, self._around.monotonic_ms())
         except CorruptLog as error:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
-
-    def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
-        """The leader said so earlier; that it leads is not said again. `turn` must follow."""
-        part = self.raft.part
-        if self.is_busy or self._inbox or not isinstance(part, Following):
-            return
-        if (part.leader, self.raft.state.term) == (leader, term):
-            part.follow_commit(commit_offset)
 
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""
@@ -311,7 +304,7 @@ class Consensus:
         job, self._saving = self._saving, None
         assert job is not None
         if job.error is None:
-            self._keeper.kept = job.saved
+            self._keeper.on_saved(job)
         elif isinstance(job.error, DiskFull):
             # Nobody was told anything, so it may be tried again.
             logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)
@@ -349,10 +342,7 @@ class Consensus:
             case AppendAnswer():
                 raft.on_append_answer(sender, message, now_ms)
             case ResetRequest():
-                # Not in the middle of something else: the leader asks again.
-                is_free = not self._writing.is_receiving
-                if is_free and raft.on_reset_request(sender, message, now_ms):
-                    self._writing.reset(message.start_offset)
+                self._on_reset(sender, message, payload, now_ms)
             case VoteRequest():
                 raft.on_vote_request(sender, message, now_ms)
             case VoteAnswer():
@@ -361,6 +351,17 @@ class Consensus:
                 raft.on_campaign_request(sender, message, now_ms)
             case _:
                 assert_never(message)
+
+    def _on_reset(
+        self, sender: Node, request: ResetRequest, payload: memoryview, now_ms: int
+    ) -> None:
+        if len(payload) > RESET_PAYLOAD_BYTES_MAX:
+            raise CorruptLog(f"{len(payload)} bytes came with a new start, which is too much.")
+        # Not in the middle of something else: the leader asks again.
+        is_free = not self._writing.is_receiving
+        if is_free and self.raft.on_reset_request(sender, request, now_ms):
+            self._keeper.begin_anew(request.start_offset, bytes(payload))
+            self._writing.reset(request.start_offset)
 
     def _on_append(
         self, sender: Node, request: AppendRequest, payload: memoryview, now_ms: int

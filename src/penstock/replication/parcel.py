@@ -19,7 +19,8 @@ class Letter(NamedTuple):
     partition: PartitionId
     message: Message
     payload: bytes | memoryview
-    """The batches of an AppendRequest, end to end; they are the request's only batches."""
+    """The batches of an AppendRequest, end to end; they are the request's only batches. What a
+    ResetRequest brings along: see `Replica.snapshot`."""
 
 
 class Claim(NamedTuple):

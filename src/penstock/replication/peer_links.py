@@ -110,6 +110,12 @@ class PeerLinks:
         except ProtocolError as error:
             logger.error("Broker %s cannot be told something: %s", parcel.receiver, error)
 
+    def is_crowded(self, node: Node) -> bool:
+        """Whether so much waits to be sent to it that more should wait elsewhere."""
+        link = self._links.get(node)
+        channel = None if link is None else link.channel
+        return channel is not None and not channel.connection.is_writable
+
     def hurry(self, node: Node) -> None:
         """The node was heard: if it is not reached, it is worth another try."""
         if (link := self._links.get(node)) is not None:

@@ -52,6 +52,7 @@ class Peering:
             tick_ms=tick_ms,
         )
         self.replicas.on_earlier = self._arm
+        self.replicas.is_crowded = self.links.is_crowded
         self._nodes: frozenset[Node] = frozenset()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None

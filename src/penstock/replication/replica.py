@@ -97,6 +97,8 @@ class Replica:
         self.min_insync_replicas = min_insync_replicas
         self.failure: StorageError | None = None
         self.listener: Listener | None = None
+        # What a copy that begins anew must know of what came before; None if it cannot be told now.
+        self.snapshot: Callable[[], bytes | None] = bytes
         self.is_leader = False
         # Of the voters, those who have everything or had it lately; nobody where another leads.
         self.in_sync: frozenset[Node] = NOBODY

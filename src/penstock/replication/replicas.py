@@ -12,9 +12,7 @@ given up.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
-from itertools import count
 from typing import Final, NamedTuple, Protocol
 
 from penstock.model.ids import PartitionId
@@ -22,6 +20,7 @@ from penstock.model.limits import PARCEL_BYTES_MAX, PARCEL_LETTERS_MAX
 from penstock.raft.membership import Node
 from penstock.raft.messages import AppendAnswer, Message, VoteRequest
 from penstock.replication.claims import HeardClaims, OwnClaims
+from penstock.replication.deadlines import Deadlines
 from penstock.replication.driver import Driver
 from penstock.replication.parcel import Claim, Heartbeat, Letter, Parcel
 from penstock.replication.participant import Participant
@@ -67,10 +66,7 @@ class Replicas:
         # The terms that the copies here have saved, and (peer, partition) of claims that are old.
         self._terms: dict[PartitionId, int] = {}
         self._disputes: set[tuple[Node, PartitionId]] = set()
-        # (deadline, order, partition); an entry counts if it is what is scheduled.
-        self._deadlines: list[tuple[int, int, PartitionId]] = []
-        self._scheduled: dict[PartitionId, int] = {}
-        self._order = count()
+        self._deadlines = Deadlines()
         self._tick_ms = tick_ms
         self._next_tick_ms = now_ms
         self._letters: dict[Node, list[Letter]] = {}
@@ -79,6 +75,8 @@ class Replicas:
         self.heartbeats_sent = 0
         # Called when `next_due_ms` has become earlier, for whoever calls `run_due`.
         self.on_earlier: Callable[[], None] = _do_nothing
+        # Asked whether what is sent to a peer leaves soon.
+        self.is_crowded: Callable[[Node], bool] = _is_never
 
     # --- who is here, and who is there -----------------------------------------------------------
 
@@ -90,7 +88,7 @@ class Replicas:
     def remove(self, partition: PartitionId) -> None:
         """Let it no longer be reached: it is being closed, or deleted."""
         self._participants.pop(partition, None)
-        self._scheduled.pop(partition, None)
+        self._deadlines.drop(partition)
         self._terms.pop(partition, None)
         self._own.note(partition, None)
 
@@ -158,40 +156,31 @@ class Replicas:
                 self._dispute(node, partition, heard.claims.get(partition))
 
     def schedule(self, partition: PartitionId, deadline_ms: int) -> None:
-        """Deadlines mostly move away; the entry that is there finds out when it is its turn."""
-        scheduled_ms = self._scheduled.get(partition)
-        if partition in self._participants and (scheduled_ms is None or deadline_ms < scheduled_ms):
-            self._scheduled[partition] = deadline_ms
-            entry = (deadline_ms, next(self._order), partition)
-            heapq.heappush(self._deadlines, entry)
-            if self._deadlines[0] is entry:
-                self.on_earlier()
+        is_known = partition in self._participants
+        if is_known and self._deadlines.schedule(partition, deadline_ms):
+            self.on_earlier()
 
     def heard_ms(self, node: Node) -> int:
         heard = self._heard.get(node)
         return -1 if heard is None else heard.alive_ms
+
+    def has_room(self, node: Node) -> bool:
+        return not self.is_crowded(node)
 
     # --- time ------------------------------------------------------------------------------------
 
     @property
     def next_due_ms(self) -> int:
         """When `run_due` must be called."""
-        while self._deadlines and not self._is_scheduled(self._deadlines[0]):
-            heapq.heappop(self._deadlines)
-        if not self._deadlines:
-            return self._next_tick_ms
-        return min(self._next_tick_ms, self._deadlines[0][0])
+        due_ms = self._deadlines.next_ms
+        return self._next_tick_ms if due_ms is None else min(self._next_tick_ms, due_ms)
 
     def run_due(self, now_ms: int) -> None:
         """Do what is due by now, to the end of the turn."""
         called = []
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
-            entry = heapq.heappop(self._deadlines)
-            if self._is_scheduled(entry):
-                partition = entry[2]
-                del self._scheduled[partition]
-                self._call(partition, self._participants[partition], now_ms)
-                called.append(partition)
+        while (partition := self._deadlines.take_due(now_ms)) is not None:
+            self._call(partition, self._participants[partition], now_ms)
+            called.append(partition)
         if now_ms >= self._next_tick_ms:
             self._next_tick_ms = now_ms + self._tick_ms
             self._beat()
@@ -200,7 +189,7 @@ class Replicas:
             self._schedule_next(partition, now_ms)
 
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
-        self._hear(partition, participant)
+        self._hear(partition, participant, now_ms)
         if participant.leader is None:
             # It may have missed its leader for a moment only. What that claims has not changed, so
             # it is not told again.
@@ -215,15 +204,12 @@ class Replicas:
     def _schedule_next(self, partition: PartitionId, now_ms: int) -> None:
         """One that was not called after all has not said when to look again."""
         participant = self._participants.get(partition)
-        if participant is not None and partition not in self._scheduled:
+        if participant is not None and partition not in self._deadlines:
             deadline_ms = participant.deadline_ms(now_ms)
             if deadline_ms is not None:
                 self.schedule(partition, max(deadline_ms, now_ms + 1))
 
-    def _is_scheduled(self, entry: tuple[int, int, PartitionId]) -> bool:
-        return self._scheduled.get(entry[2]) == entry[0]
-
-    def _hear(self, partition: PartitionId, participant: Participant) -> None:
+    def _hear(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         """Tell a partition when those that it needs were last heard."""
         leader = participant.leader
         if leader == self._me:
@@ -234,8 +220,10 @@ class Replicas:
             told = heard.claims.get(partition)
             if told is not None and told.term == participant.term:
                 participant.hear(leader, heard.heard_ms)
-                if told.commit_offset > participant.commit_offset:
-                    participant.learn(leader, told)
+                # To follow is to have heard the leader now: what it said long ago is no such sign.
+                is_fresh = now_ms - heard.heard_ms <= 2 * self._tick_ms
+                if is_fresh and told.commit_offset > participant.commit_offset:
+                    participant.follow(leader, told)
 
     def _beat(self) -> None:
         """One heartbeat to each peer, for everything."""
@@ -280,7 +268,7 @@ class Replicas:
             if participant is not None:
                 if isinstance(letter.message, VoteRequest):
                     # Whoever hears its leader is true to it, and must know that it does.
-                    self._hear(letter.partition, participant)
+                    self._hear(letter.partition, participant, now_ms)
                 participant.receive(parcel.sender, letter.message, memoryview(letter.payload))
 
     def _take_heartbeat(self, sender: Node, heartbeat: Heartbeat, now_ms: int) -> None:
@@ -335,3 +323,7 @@ def _parts(letters: Iterable[Letter]) -> list[list[Letter]]:
 
 def _do_nothing() -> None:
     pass
+
+
+def _is_never(_node: Node) -> bool:
+    return False

@@ -2,8 +2,10 @@
 
 A journal: written whole, flushed, renamed. Where there is none, the replica has never voted and
 never heard of a term, or it is a lone voter that never needed to write one: data folders of earlier
-versions are so. The invariant: what is read back is what was last written, checked number by
-number; anything else is a CorruptLog, never a guess.
+versions are so. Beside it, `reset.journal`: where the log was last begun anew, and what the leader
+sent along of what came before; it is there before the log is emptied. The invariant: what is read
+back is what was last written, checked number by number; anything else is a CorruptLog, never a
+guess.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from struct import Struct
 from typing import Any, Final
 
 from penstock.model.errors import CorruptLog, StorageError, StorageFailed
@@ -23,6 +26,8 @@ from penstock.storage.files import Directory
 from penstock.storage.journal import read_journal, write_journal
 
 RAFT_JOURNAL: Final = "raft.journal"
+RESET_JOURNAL: Final = "reset.journal"
+_RESET_HEADER: Final = Struct(">q")
 _VERSION: Final = 1
 
 
@@ -86,19 +91,33 @@ def decode(payload: bytes) -> SavedState:
     return saved
 
 
+def read_reset(directory: Directory) -> tuple[int, bytes] | None:
+    """Where the log was to begin anew when that was last asked for, and what came with it. It
+    counts only if the log does not begin before. StorageError."""
+    payload = read_journal(directory, RESET_JOURNAL)
+    if payload is None or len(payload) < _RESET_HEADER.size:
+        return None
+    return _RESET_HEADER.unpack_from(payload)[0], payload[_RESET_HEADER.size :]
+
+
 class SaveJob:
     """Makes a state durable. Run once, on any thread, one at a time for a replica."""
 
-    __slots__ = ("_directory", "error", "saved")
+    __slots__ = ("_directory", "error", "reset", "saved")
 
-    def __init__(self, directory: Directory, saved: SavedState) -> None:
+    def __init__(self, directory: Directory, saved: SavedState, reset: bytes | None = None) -> None:
+        """reset: what came with a new start of the log, if that is news."""
         self.saved = saved
+        self.reset = reset
         # Until the job has run to its end nothing of it counts as durable.
         self.error: StorageError | None = StorageFailed("The saving has not ended.")
         self._directory = directory
 
     def run(self) -> None:
         try:
+            if self.reset is not None:
+                # First: once the state tells of the new start, the log is emptied.
+                write_journal(self._directory, RESET_JOURNAL, self.reset)
             write_journal(self._directory, RAFT_JOURNAL, encode(self.saved))
             self.error = None
         except StorageError as error:
@@ -108,11 +127,22 @@ class SaveJob:
 class Keeper:
     """What of a replica's state is durable, and what of it has yet to be."""
 
-    __slots__ = ("_directory", "kept")
+    __slots__ = ("_directory", "_reset", "kept")
 
     def __init__(self, directory: Directory, kept: SavedState) -> None:
         self._directory = directory
         self.kept = kept
+        # What came with a new start, until it is durable.
+        self._reset: bytes | None = None
+
+    def begin_anew(self, start_offset: int, payload: bytes) -> None:
+        """The log is to begin there, which Raft was told; this comes with it."""
+        self._reset = _RESET_HEADER.pack(start_offset) + payload
+
+    def on_saved(self, job: SaveJob) -> None:
+        self.kept = job.saved
+        if self._reset is job.reset:
+            self._reset = None
 
     def is_due(self, raft: Raft) -> bool:
         """Whether something must be saved before anything else is done."""
@@ -130,7 +160,7 @@ class Keeper:
             # What a leader writes is not told each time, so it must be before the first.
             begun = TermStart(saved.term, raft.state.terms.end_offset)
             saved = replace(saved, terms=(begun,))
-        return SaveJob(self._directory, saved)
+        return SaveJob(self._directory, saved, self._reset)
 
     def _tells(self, state: NodeState, *, is_leading: bool) -> bool:
         """Whether what is kept says the same. That of a lone voter does, though it was never

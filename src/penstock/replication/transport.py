@@ -7,7 +7,7 @@ message arrives whole or not at all; it may be late, doubled, overtaken or lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from penstock.model.ids import PartitionId
@@ -16,6 +16,7 @@ from penstock.net.clock import Clock
 from penstock.raft.membership import Node
 from penstock.raft.messages import Message
 from penstock.raft.state import Timing
+from penstock.replication.catch_up import CatchUpQuota
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.parcel import Claim
@@ -27,7 +28,7 @@ class Peers(Protocol):
     """Whoever carries a replica's messages, and looks after its time."""
 
     def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
-        """payload: the batches of an AppendRequest, end to end."""
+        """payload: the batches of an AppendRequest, end to end, or what a ResetRequest brings."""
         ...
 
     def note(self, partition: PartitionId, claim: Claim | None) -> None:
@@ -41,6 +42,10 @@ class Peers(Protocol):
 
     def heard_ms(self, node: Node) -> int:
         """When the node's broker was last heard of; -1 if it never was."""
+        ...
+
+    def has_room(self, node: Node) -> bool:
+        """Whether what is sent to the node leaves soon. What is not is still sent, or lost."""
         ...
 
 
@@ -61,6 +66,11 @@ class NoPeers:
         del node
         return -1
 
+    def has_room(self, node: Node) -> bool:
+        """There is nobody to wait for."""
+        del node
+        return True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -76,6 +86,8 @@ class Surroundings:
     """By chance: what a replica waits longer than it must, before it campaigns."""
     append_bytes_max: int = APPEND_BYTES_MAX
     """Of one request to a follower; a batch that is larger goes alone."""
+    catch_up: CatchUpQuota = field(default_factory=CatchUpQuota)
+    """What copies that are far behind may take of this broker."""
 
     def monotonic_ms(self) -> int:
         return round(self.clock.monotonic() * 1000)

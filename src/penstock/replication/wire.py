@@ -48,7 +48,7 @@ def decode(envelope: bytes | memoryview, payload: memoryview) -> Parcel:
     letters = []
     position = 0
     for message in request.messages:
-        end = position + message.append.payload_bytes
+        end = position + message.append.payload_bytes + message.reset.payload_bytes
         if end > len(payload):
             raise MalformedFrame(f"A parcel names {end} bytes of batches and has {len(payload)}.")
         partition = _partition(message.partition)
@@ -105,6 +105,7 @@ def _pb_message(letter: Letter) -> pb.RaftRequest.Message:
             said.reset.start_term = message.start_term
             said.reset.voters.extend(map(_pb_node, sorted(message.membership.voters)))
             said.reset.learners.extend(map(_pb_node, sorted(message.membership.learners)))
+            said.reset.payload_bytes = len(letter.payload)
         case CampaignRequest():
             said.campaign.SetInParent()
         case _:

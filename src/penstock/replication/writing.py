@@ -37,6 +37,11 @@ class Owner(Protocol):
     flushing: Flushing
     idleness: Idleness
 
+    def snapshot(self) -> bytes | None:
+        """What a copy that begins anew must know of the log before its start; None if that cannot
+        be told now."""
+        ...
+
     def fail(self, error: StorageError) -> None:
         """The disk cannot be trusted: nothing more is said or written."""
         ...

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 import pytest
 
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producer_state import UNKNOWN_OFFSET, ProducerState
 from penstock.model import limits
 from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
 
@@ -205,3 +206,65 @@ def test_a_cut_snapshot_is_an_error() -> None:
     for length in range(1, len(data)):
         with pytest.raises(CorruptLog):
             ProducerState.decode(data[:length])
+
+
+def test_what_was_known_before_an_offset_is_found_without_the_log() -> None:
+    state = ProducerState()
+    for number in range(7):
+        append(state, Batch(number * 10), number * 10)
+    before = state.before(50)
+    assert before is not None
+    assert before.check(Batch(50)) is None, "it is the next one again"
+    assert [before.check(Batch(number * 10)) for number in (2, 3, 4)] == [20, 30, 40]
+    with pytest.raises(OutOfOrderSequence):
+        before.check(Batch(60))
+    assert state.check(Batch(70)) is None, "the state itself is as it was"
+
+
+def test_before_all_that_is_remembered_of_a_producer_its_next_sequence_is_known() -> None:
+    state = ProducerState()
+    for number in range(7):
+        append(state, Batch(number * 10), number * 10)
+    before = state.before(15)
+    assert before is not None
+    assert before.check(Batch(20)) is None
+    with pytest.raises(OutOfOrderSequence):
+        before.check(Batch(40))
+    assert before.check(Batch(19, count=1)) == UNKNOWN_OFFSET, "it is there, nobody knows where"
+
+
+def test_before_its_first_batch_a_producer_is_not_known() -> None:
+    state = ProducerState()
+    append(state, Batch(0, producer_id=1), 10)
+    append(state, Batch(0), 20)
+    before = state.before(20)
+    assert before is not None
+    assert [producer_id for producer_id, _ in before.producers()] == [1]
+
+
+def test_what_an_epoch_before_had_is_not_told() -> None:
+    state = ProducerState()
+    append(state, Batch(0), 10)
+    append(state, Batch(0, producer_epoch=1), 20)
+    assert state.before(20) is None
+    assert state.before(21) is not None
+
+
+def test_a_copy_of_what_is_known_changes_nothing() -> None:
+    state = ProducerState()
+    for number in range(7):
+        append(state, Batch(number * 10), number * 10)
+    known = state.encode()
+    for number in range(7):
+        state.record_copy(Batch(number * 10), number * 10, 0)
+    assert state.encode() == known
+    state.record_copy(Batch(70), 70, 0)
+    assert state.check(Batch(80)) is None
+    state.record_copy(Batch(0, producer_id=8), 5, 0)
+    assert state.last_batch(8) == (0, 9)
+
+
+@pytest.mark.parametrize("count", [0, 6])
+def test_a_producer_of_no_batches_or_too_many_is_refused(count: int) -> None:
+    with pytest.raises(CorruptLog, match=f"of {count} batches"):
+        ProducerState.decode(struct.pack(">qhqB", 1, 0, 0, count) + bytes(16 * count))

@@ -17,6 +17,7 @@ from penstock.raft.messages import (
 from penstock.raft.state import Timing
 from penstock.records import build_batch
 from penstock.records.header import BatchHeader, read_header, stamp
+from penstock.replication.catch_up import CatchUpQuota
 from penstock.replication.driver import Driver
 from penstock.replication.parcel import Claim
 from penstock.replication.participant import Participant
@@ -42,6 +43,7 @@ class One:
         *,
         may_lack: bool = False,
         campaigns_at_once: bool = False,
+        catch_up: CatchUpQuota | None = None,
     ) -> None:
         self.disk = disk or SimulatedDisk()
         self.flusher = ManualFlusher()
@@ -51,6 +53,7 @@ class One:
         self.claims: list[Claim | None] = []
         self.heard: list[object] = []
         self.alive_ms: dict[Node, int] = {}
+        self.crowded: set[Node] = set()
         clock: Clock = self.clock
         around = Surroundings(
             me=ME,
@@ -60,6 +63,7 @@ class One:
             peers=self,
             timing=Timing(election_ms=100, retry_ms=30),
             draw_delay_ms=lambda: 50,
+            catch_up=catch_up or CatchUpQuota(),
         )
         self.log = Log.open(self.disk.root, CONFIG)
         self.replica = Replica(
@@ -91,6 +95,9 @@ class One:
 
     def heard_ms(self, node: Node) -> int:
         return self.alive_ms.get(node, -1)
+
+    def has_room(self, node: Node) -> bool:
+        return node not in self.crowded
 
     def on_written(self, error: StorageError | None) -> None:
         self.heard.append(("written", error))

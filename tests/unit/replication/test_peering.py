@@ -92,7 +92,8 @@ def test_it_wakes_at_each_tick_and_earlier_if_something_is_due(setup: Setup) -> 
     assert setup.loop.next_ms == TICK_MS
     replicas.schedule(partition, 10_050)
     assert setup.loop.next_ms == 50
-    del replicas._participants[partition], replicas._scheduled[partition]
+    del replicas._participants[partition]
+    replicas._deadlines.drop(partition)
     setup.fire_after(50)
     assert setup.loop.next_ms == 150
     assert setup.runs == [10_000, 10_050]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import struct
 
 import pytest
 
 from penstock.model.errors import CorruptLog, DiskFull
+from penstock.raft.core import Raft
 from penstock.raft.membership import Membership, MembershipAt, Node
-from penstock.raft.state import SavedState
-from penstock.raft.terms import TermStart
-from penstock.replication.saved_state import RAFT_JOURNAL, SaveJob, decode, encode, read_saved
+from penstock.raft.state import SavedState, Timing
+from penstock.raft.terms import TermHistory, TermStart
+from penstock.replication.saved_state import (
+    RAFT_JOURNAL,
+    Keeper,
+    SaveJob,
+    decode,
+    encode,
+    read_reset,
+    read_saved,
+)
 from penstock.storage.journal import write_journal
-from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
 
 ME, OTHER, THIRD = Node(1, 2**62), Node(2, 7), Node(3, 0)
 ALONE = Membership(frozenset({ME}))
@@ -60,6 +71,37 @@ def test_a_full_disk_keeps_the_old_state() -> None:
     job.run()
     assert isinstance(job.error, DiskFull)
     assert read_saved(disk.root, ME, ALONE) == SAVED
+
+
+def test_what_came_with_a_new_start_is_there_before_the_state_tells_of_it() -> None:
+    disk = SimulatedDisk()
+    reset = struct.pack(">q", 20) + b"what came before"
+    for operation in range(20):
+        disk.crash_at(len(disk.operations) + operation)
+        with contextlib.suppress(SimulatedCrash):
+            SaveJob(disk.root, SAVED, reset).run()
+        disk = disk.after_crash("kept")
+        if read_saved(disk.root, ME, ALONE) == SAVED:
+            assert read_reset(disk.root) == (20, b"what came before")
+            return
+    raise AssertionError("it is never saved")
+
+
+def test_what_was_saved_with_is_not_saved_again() -> None:
+    disk = SimulatedDisk()
+    keeper = Keeper(disk.root, SAVED)
+    keeper.begin_anew(20, b"what came before")
+    terms = TermHistory(20, 3)
+    raft = Raft(
+        ME, SAVED, terms, timing=Timing(election_ms=1, retry_ms=1), draw_delay_ms=int, now_ms=0
+    )
+    job = keeper.job(raft)
+    keeper.begin_anew(30, b"something else")
+    keeper.on_saved(job)
+    assert keeper.job(raft).reset == struct.pack(">q", 30) + b"something else"
+    keeper.on_saved(keeper.job(raft))
+    assert keeper.job(raft).reset is None
+    assert read_reset(disk.root) is None, "nothing has run"
 
 
 def changed(**changes: object) -> bytes:

@@ -43,6 +43,9 @@ appends = st.builds(
     commit_offset=numbers,
     batches=st.just(()),
 )
+resets = st.builds(
+    ResetRequest, term=numbers, start_offset=numbers, start_term=numbers, membership=memberships
+)
 others: st.SearchStrategy[Message] = st.one_of(
     st.builds(
         AppendAnswer,
@@ -61,17 +64,10 @@ others: st.SearchStrategy[Message] = st.one_of(
         is_transfer=st.booleans(),
     ),
     st.builds(VoteAnswer, term=numbers, is_trial=st.booleans(), is_granted=st.booleans()),
-    st.builds(
-        ResetRequest,
-        term=numbers,
-        start_offset=numbers,
-        start_term=numbers,
-        membership=memberships,
-    ),
     st.builds(CampaignRequest, term=numbers),
 )
 letters = st.one_of(
-    st.builds(Letter, partitions, appends, st.binary(max_size=40)),
+    st.builds(Letter, partitions, appends | resets, st.binary(max_size=40)),
     st.builds(Letter, partitions, others, st.just(b"")),
 )
 
