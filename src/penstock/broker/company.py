@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.config import META, BrokerConfig
-from penstock.broker.data_folder import Meta, check_alone, join_cluster
+from penstock.broker.data_folder import Meta, check_alone, check_member, join_cluster
 from penstock.broker.doorway import Doorway
 from penstock.broker.handlers.raft import Raft, Receiver
 from penstock.broker.session import Session
@@ -119,9 +119,11 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
     if META in config.roles:
         receivers.append(await _start_meta_server(starting, ground))
     registry = await _open_registry(starting, ground)
+    check_member(ground.data, meta, registry.image.cluster_id)
+    await _bring_along(ground.data, meta, registry)
+    # From here on it cannot be alone again.
     joined = join_cluster(ground.data, meta, registry.image.cluster_id)
     doorway.cluster_id = joined.cluster_id
-    await _bring_along(ground.data, meta, registry)
     peering.start()
     starting.push_async_callback(peering.stop)
     acquaintances = Acquaintances(BrokerId(joined.broker_id), peering.know)
