@@ -13,6 +13,7 @@ import confluent_kafka
 
 import penstock
 from penstock.model.errors import PenstockError
+from penstock.model.ids import TopicPartition
 from tests.cluster_support import Cluster
 from tests.history import Outcome, Sent
 from tests.system.cluster.load import ANSWER_MS, LIBRDKAFKA, Worker
@@ -181,4 +182,9 @@ def check_committed(scene: Scene, members: list[Member]) -> None:
                         told[partition] = max(told[partition], offset)
             assert set(told) == set(range(PARTITIONS))
             for partition, offset in told.items():
-                assert kept[scene.topic, partition] >= offset, (group, partition, kept, told)
+                assert kept[TopicPartition(scene.topic, partition)] >= offset, (
+                    group,
+                    partition,
+                    kept,
+                    told,
+                )
