@@ -51,8 +51,8 @@ SHELL: Final = (
     one(
         "a dead leader's claim is news",
         "replication/replicas.py",
-        "participant.learn(leader, told)",
-        "participant.follow(leader, told)",
+        "if is_fresh and told.commit_offset > participant.commit_offset:",
+        "if told.commit_offset > participant.commit_offset:",
     ),
     one(
         "a leader missed for a moment is lost",
@@ -95,15 +95,16 @@ SHELL: Final = (
     one(
         "producers not recovered when a log is cut",
         "broker/partition.py",
-        "        del offset  # the log tells\n        self.producers = self._recover_producers()",
-        "        del offset",
+        "        self.producers = self._recover_producers() if producers is None else producers\n",
+        "        del producers\n",
         _PARTITION_TESTS,
     ),
     one(
         "followers do not remember producers",
         "broker/partition.py",
         "            if header.producer_id >= 0:\n"
-        "                self.producers.record(header, header.base_offset, self._clock.now_ms())",
+        "                self.producers.record_copy(header, header.base_offset, "
+        "self._clock.now_ms())",
         "            pass",
         _PARTITION_TESTS,
     ),

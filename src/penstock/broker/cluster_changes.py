@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from penstock.model.errors import ChangedMeanwhile, InvalidPlacement, InvalidRequest
+from penstock.model.errors import ChangedMeanwhile, InvalidPlacement, InvalidRequest, UnknownTopic
 from penstock.model.ids import BrokerId, TopicPartition
 from penstock.model.limits import REGISTRY_CONFLICTS_MAX
 from penstock.registry import placement
@@ -43,7 +43,7 @@ class ClusterChanges:
         self._registry = registry
 
     def target(self, name: TopicPartition) -> Replicas:
-        """Who should have a copy of the partition. UnknownTopic, InvalidPlacement."""
+        """Who should have a copy of the partition. UnknownTopic."""
         return _target(self._registry.image, name)
 
     def check(self, name: TopicPartition, replicas: Replicas) -> None:
@@ -157,7 +157,7 @@ def _portions(moves: Sequence[Move]) -> Iterable[list[Move]]:
 def _target(image: ClusterImage, name: TopicPartition) -> Replicas:
     partitions = image.topic(name.topic).partitions
     if not 0 <= name.partition < len(partitions):
-        raise InvalidPlacement(
+        raise UnknownTopic(
             f"{name.topic!r} has no partition {name.partition}: it has {len(partitions)}, numbered "
             "from 0."
         )

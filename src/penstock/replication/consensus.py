@@ -19,7 +19,6 @@ from penstock.model.ids import PartitionId
 from penstock.model.limits import MESSAGES_WAITING_MAX, RESET_PAYLOAD_BYTES_MAX
 from penstock.raft.campaign import Campaign
 from penstock.raft.core import Raft
-from penstock.raft.following import Following
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -203,14 +202,6 @@ class Consensus:
         except CorruptLog as error:
             logger.error("%s: a claim of %s is refused: %s", self._log.name, sender, error)
         self._owner.on_part()
-
-    def learn_commit(self, leader: Node, term: int, commit_offset: int) -> None:
-        """The leader said so earlier; that it leads is not said again. `turn` must follow."""
-        part = self.raft.part
-        if self.is_busy or self._inbox or not isinstance(part, Following):
-            return
-        if (part.leader, self.raft.state.term) == (leader, term):
-            part.follow_commit(commit_offset)
 
     def change(self, membership: Membership) -> bool:
         """Write who has a copy from now on; whether that may be changed so now."""

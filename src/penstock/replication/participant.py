@@ -97,14 +97,6 @@ class Participant:
             self._follow_start(told.start_offset)
             self.replica.end_turn_later()
 
-    def learn(self, leader: Node, told: Claim) -> None:
-        """What the leader said some time ago, and what could not be followed then. That it said so
-        is no news: it may be dead by now."""
-        if self.replica.meet():
-            self._consensus.learn_commit(leader, told.term, told.commit_offset)
-            self._follow_start(told.start_offset)
-            self.replica.end_turn_later()
-
     def _follow_start(self, start_offset: int) -> None:
         """The leader's records before the offset were deleted: here they go too, when they are
         known to be committed."""

@@ -189,7 +189,7 @@ class Replicas:
             self._schedule_next(partition, now_ms)
 
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
-        self._hear(partition, participant)
+        self._hear(partition, participant, now_ms)
         if participant.leader is None:
             # It may have missed its leader for a moment only. What that claims has not changed, so
             # it is not told again.
@@ -209,7 +209,7 @@ class Replicas:
             if deadline_ms is not None:
                 self.schedule(partition, max(deadline_ms, now_ms + 1))
 
-    def _hear(self, partition: PartitionId, participant: Participant) -> None:
+    def _hear(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         """Tell a partition when those that it needs were last heard."""
         leader = participant.leader
         if leader == self._me:
@@ -220,8 +220,10 @@ class Replicas:
             told = heard.claims.get(partition)
             if told is not None and told.term == participant.term:
                 participant.hear(leader, heard.heard_ms)
-                if told.commit_offset > participant.commit_offset:
-                    participant.learn(leader, told)
+                # To follow is to have heard the leader now: what it said long ago is no such sign.
+                is_fresh = now_ms - heard.heard_ms <= 2 * self._tick_ms
+                if is_fresh and told.commit_offset > participant.commit_offset:
+                    participant.follow(leader, told)
 
     def _beat(self) -> None:
         """One heartbeat to each peer, for everything."""
@@ -266,7 +268,7 @@ class Replicas:
             if participant is not None:
                 if isinstance(letter.message, VoteRequest):
                     # Whoever hears its leader is true to it, and must know that it does.
-                    self._hear(letter.partition, participant)
+                    self._hear(letter.partition, participant, now_ms)
                 participant.receive(parcel.sender, letter.message, memoryview(letter.payload))
 
     def _take_heartbeat(self, sender: Node, heartbeat: Heartbeat, now_ms: int) -> None:

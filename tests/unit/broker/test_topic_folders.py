@@ -8,6 +8,8 @@ import pytest
 
 from penstock.broker.topic_folders import TopicFolders
 from penstock.model.ids import TopicId, TopicPartition
+from penstock.replication.saved_state import RAFT_JOURNAL
+from penstock.storage.journal import read_journal, write_journal
 from penstock.testing.simulated_disk import SimulatedDisk
 
 ID = TopicId("ab" * 16)
@@ -61,3 +63,28 @@ def test_the_trash_is_emptied_and_what_is_set_aside_is_kept(
     kept = {path for path in disk.files() if "set-aside" in path}
     assert kept == {f"set-aside/unknown.{OTHER}/topic.journal"}
     assert "is kept in" in caplog.text
+
+
+def test_a_copy_that_is_let_go_leaves_what_it_must_not_forget() -> None:
+    """R-REP-2, R-REP-7: the one that is made in its place begins with that."""
+    disk = SimulatedDisk()
+    folders = TopicFolders(disk.root)
+    folders.make("orders", ID, [0, 1], flush=True)
+    name = TopicPartition("orders", 1)
+    folders.let_go(name, b"term and vote")
+    after = TopicFolders(disk.after_crash("lost").root)
+    assert after.found() == {"orders": (0,)}
+    after.make("orders", ID, [0, 1], flush=True)
+    assert read_journal(after.folder(name), RAFT_JOURNAL) == b"term and vote"
+    assert after.found() == {"orders": (0, 1)}
+    write_journal(after.folder(name), RAFT_JOURNAL, b"later")
+    after.make("orders", ID, [1], flush=True)
+    assert read_journal(after.folder(name), RAFT_JOURNAL) == b"later", "once"
+
+
+def test_a_topic_whose_copies_were_all_let_go_is_still_found() -> None:
+    """So that what they remember goes when the topic does."""
+    folders = TopicFolders(SimulatedDisk().root)
+    folders.make("orders", ID, [3], flush=True)
+    folders.let_go(TopicPartition("orders", 3), b"memory")
+    assert folders.found() == {"orders": ()}

@@ -106,12 +106,15 @@ class MetaLink:
             async with asyncio.timeout(_FIND_S):
                 while asking:
                     done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+                    # All that are done, so that no error of theirs goes unseen.
                     for task in done:
-                        try:
-                            leader = task.result()
-                        except PenstockError as error:
+                        error = task.exception()
+                        if isinstance(error, PenstockError):
                             reason = str(error)
-                            continue
+                        elif error is not None:
+                            raise error
+                    named = [task.result() for task in done if task.exception() is None]
+                    for leader in named:
                         if leader in self._config.servers:
                             return leader
         except TimeoutError:

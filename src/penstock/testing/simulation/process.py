@@ -159,6 +159,7 @@ class Process:
             durability=plan.config.durability,
             around=self._around,
             may_lack=plan.config.durability == "os" and not is_clean,
+            campaigns_at_once=self.machine.node == Node(plan.replicas[0], 1),
         )
 
         def recover_producers() -> ProducerState:
@@ -172,6 +173,7 @@ class Process:
         partition = Partition(
             plan.name, plan.id.topic_id, plan.config, replica, recover_producers, self.machine.clock
         )
+        replica.snapshot = lambda: producer_snapshot.take(partition)
         copy = Copy(
             self.machine.node,
             log,
@@ -274,6 +276,7 @@ class Process:
             return
         append = _Answer(self, served, acks, reply)
         try:
+            served.partition.check_acks(acks)
             served.partition.append(memoryview(batch), append, acks)
         except PenstockError as error:
             self.reply(reply, error)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
+
 import pytest
 
 from penstock.model.errors import InvalidRequest, RegistryUnavailable
@@ -43,3 +46,19 @@ async def test_where_nobody_is_whoever_has_no_patience_is_told_at_once() -> None
     await link.close()
     with pytest.raises(RegistryUnavailable, match="closed"):
         await link.call(calls.META_FETCH, FETCH, patience_s=60, answer_s=1)
+
+
+async def test_servers_that_are_gone_do_not_hide_the_one_that_leads(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    where = config()
+    with_others = replace(where, servers={**where.servers, 8: "127.0.0.1:1", 9: "127.0.0.1:2"})
+    async with server(where, SimulatedDisk()):
+        link = MetaLink(with_others, SystemClock())
+        for _ in range(50):
+            # Its connection is there, so its answer may come in the same turn as their refusals.
+            link._leader = None
+            await link.call(calls.META_FETCH, FETCH, patience_s=1, answer_s=1)
+        await link.close()
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -1,0 +1,173 @@
+"""Partitions and leaders moved with Kafka's own tools and admin clients, on a cluster of brokers
+(R-REP-7, R-NET-5): AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka import ElectionType
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import (
+    InvalidReplicationAssignmentError,
+    NoReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
+
+from tests.cluster_support import Cluster
+from tests.system.kafka.drivers.driver import until
+from tests.system.kafka.drivers.remote import JavaDriver
+
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster"), 4) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bootstrap(cluster: Cluster) -> str:
+    # Broker 4 is stopped now and then.
+    return ",".join(cluster.addresses[broker] for broker in (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def kafka_python(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield admin
+    admin.close()
+
+
+@pytest.fixture
+def orders(admin: AdminClient, topic: str) -> str:
+    """A topic of two partitions on brokers 1, 2 and 3, led by 1."""
+    new = NewTopic(topic, replica_assignment=[[1, 2, 3], [1, 2, 3]], num_partitions=2)
+    admin.create_topics([new])[topic].result()
+    until(lambda: leaders(admin, topic) == [1, 1], "it is led")
+    return topic
+
+
+def described(admin: AdminClient, topic: str) -> list[confluent_kafka.admin.PartitionMetadata]:
+    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return [partitions[number] for number in sorted(partitions)]
+
+
+def leaders(admin: AdminClient, topic: str) -> list[int]:
+    return [partition.leader for partition in described(admin, topic)]
+
+
+def is_on(admin: AdminClient, topic: str, partition: int, brokers: list[int]) -> bool:
+    found = described(admin, topic)[partition]
+    return list(found.replicas) == brokers and sorted(found.isrs) == sorted(brokers)
+
+
+def test_kafka_python_moves_a_partition(
+    kafka_python: KafkaAdminClient, admin: AdminClient, orders: str
+) -> None:
+    zero = TopicPartition(orders, 0)
+    assert kafka_python.alter_partition_reassignments({zero: [4, 2, 3]}) == {zero: None}
+    until(lambda: is_on(admin, orders, 0, [4, 2, 3]), "it has moved")
+    until(lambda: not kafka_python.list_partition_reassignments(), "nothing is on its way")
+    assert is_on(admin, orders, 1, [1, 2, 3])
+
+
+def test_a_move_is_listed_and_called_off(
+    kafka_python: KafkaAdminClient, admin: AdminClient, cluster: Cluster, orders: str
+) -> None:
+    """KIP-455: replicas that are added and removed; null calls it off."""
+    zero = TopicPartition(orders, 0)
+    cluster.stop(4)
+    try:
+        kafka_python.alter_partition_reassignments({zero: [4, 2, 3]})
+        expected = {"replicas": [4, 2, 3, 1], "adding_replicas": [4], "removing_replicas": [1]}
+        until(
+            lambda: kafka_python.list_partition_reassignments() == {zero: expected}, "it is listed"
+        )
+        assert kafka_python.list_partition_reassignments({orders: [0, 1]}) == {zero: expected}
+        assert kafka_python.list_partition_reassignments({orders: [1]}) == {}
+        assert kafka_python.alter_partition_reassignments({zero: None}) == {zero: None}
+        until(lambda: is_on(admin, orders, 0, [1, 2, 3]), "it is where it was")
+        until(lambda: not kafka_python.list_partition_reassignments(), "nothing is on its way")
+        again = kafka_python.alter_partition_reassignments({zero: None})
+        assert again == {zero: NoReassignmentInProgressError}
+    finally:
+        cluster.resume(4)
+
+
+def test_what_cannot_be_is_refused_partition_by_partition(
+    kafka_python: KafkaAdminClient, admin: AdminClient, orders: str
+) -> None:
+    zero, one = TopicPartition(orders, 0), TopicPartition(orders, 1)
+    missing, unknown = TopicPartition(orders, 9), TopicPartition("no-such-topic", 0)
+    answers = kafka_python.alter_partition_reassignments(
+        {zero: [99], one: [2, 3], missing: [1], unknown: [1]}
+    )
+    assert answers == {
+        zero: InvalidReplicationAssignmentError,
+        one: None,
+        missing: UnknownTopicOrPartitionError,
+        unknown: UnknownTopicOrPartitionError,
+    }
+    until(lambda: is_on(admin, orders, 1, [2, 3]), "the one that can be is done")
+    assert is_on(admin, orders, 0, [1, 2, 3])
+
+
+def test_librdkafka_elects_preferred_leaders(
+    kafka_python: KafkaAdminClient, admin: AdminClient, orders: str
+) -> None:
+    zero = TopicPartition(orders, 0)
+    kafka_python.alter_partition_reassignments({zero: [3, 2, 1]})
+    until(lambda: is_on(admin, orders, 0, [3, 2, 1]), "another is preferred")
+    asked = [confluent_kafka.TopicPartition(orders, number) for number in (0, 1, 7)]
+    until(lambda: leaders(admin, orders)[0] == 1, "the old one leads")
+    results = admin.elect_leaders(ElectionType.PREFERRED, asked).result()
+    codes = {partition.partition: error for partition, error in results.items()}
+    assert codes[0] is None
+    assert codes[1].name() == "ELECTION_NOT_NEEDED"
+    assert codes[7].name() == "UNKNOWN_TOPIC_OR_PART"
+    assert leaders(admin, orders) == [3, 1]
+    unclean = admin.elect_leaders(ElectionType.UNCLEAN, asked[:1]).result()
+    assert [error.name() for error in unclean.values()] == ["ELECTION_NOT_NEEDED"]
+
+
+def test_elections_of_everything(admin: AdminClient, orders: str) -> None:
+    """Partitions that need none are left out."""
+    results = admin.elect_leaders(ElectionType.PREFERRED).result()
+    assert not [each for each in results if each.topic == orders]
+
+
+def test_the_tools_that_come_with_kafka(
+    bootstrap: str, admin: AdminClient, orders: str, tmp_path: Path
+) -> None:
+    """kafka-reassign-partitions and kafka-leader-election, as people run them."""
+    plan = tmp_path / "plan.json"
+    moves = [
+        {"topic": orders, "partition": number, "replicas": [4, 3, 2], "log_dirs": ["any"] * 3}
+        for number in range(2)
+    ]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    java = JavaDriver(bootstrap)
+    try:
+        where = ("--bootstrap-server", bootstrap)
+        begun = java.tool(REASSIGN, *where, "--reassignment-json-file", str(plan), "--execute")
+        assert "Successfully started partition reassignments" in begun
+        until(lambda: is_on(admin, orders, 0, [4, 3, 2]), "the first has moved")
+        until(lambda: is_on(admin, orders, 1, [4, 3, 2]), "the second has moved")
+        verified = java.tool(
+            REASSIGN,
+            *where,
+            *("--reassignment-json-file", str(plan), "--verify", "--preserve-throttles"),
+        )
+        assert f"Reassignment of partition {orders}-1 is completed." in verified
+        assert "No partition reassignments found." in java.tool(REASSIGN, *where, "--list")
+        java.tool(ELECT, *where, "--election-type", "preferred", "--all-topic-partitions")
+        until(lambda: leaders(admin, orders) == [4, 4], "the preferred broker leads")
+    finally:
+        java.close()
