@@ -57,6 +57,7 @@ class Scene:
         self.keepers = set(cluster.ids)
         self.topic = topic
         self.history = History(PARTITIONS)
+        self._hired: list[Worker] = []
         self._admin = AdminClient({**LIBRDKAFKA, "bootstrap.servers": bootstrap})
         about = (self.history, bootstrap, topic)
         self.producers: list[Worker] = [
@@ -170,9 +171,14 @@ class Scene:
         self.make_topic(self.topic)
         for number in range(PARTITIONS):
             self.leader(number)
-        for worker in (*self.producers, *self.followers):
-            worker.start()
+        self.hire(*self.producers, *self.followers)
         self.wait_acknowledged()
+
+    def hire(self, *workers: Worker) -> None:
+        """Let them work, at most until the scene is over."""
+        for worker in workers:
+            self._hired.append(worker)
+            worker.start()
 
     def end(self) -> None:
         """Let the producers finish, read everything, and check it all."""
@@ -189,7 +195,7 @@ class Scene:
         check_replicas_equal(self, ends)
 
     def abandon(self) -> None:
-        for worker in (*self.producers, *self.followers):
+        for worker in self._hired:
             worker.ending.set()
 
     def _ends(self) -> dict[int, int]:
@@ -228,7 +234,7 @@ def under_load(cluster: Cluster) -> Iterator[Scene]:
         scene.abandon()
 
 
-def until(look: Callable[[], T | None], what: str, seconds_max: float = RECOVERY_S_MAX) -> T:
+def until(look: Callable[[], T | None], what: object, seconds_max: float = RECOVERY_S_MAX) -> T:
     """What `look` finds as soon as it finds something. That it cannot ask now is no failure."""
     deadline_s = time.monotonic() + seconds_max
     refusal = None

@@ -10,14 +10,14 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.protocol.kafka.apis import METADATA
+from penstock.protocol.kafka.apis import FIND_COORDINATOR, METADATA, Api
 from penstock.protocol.kafka.codec import read_message, read_tag_section
+from penstock.protocol.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster_support import Cluster
 from tests.kafka_support import encode_request
 
 ANSWER_S_MAX = 1.0
-_VERSION = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def view(address: str, topic: str) -> View:
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
-    response = _ask(address, encode_request(METADATA, _VERSION, 1, wanted))
+    response = _ask(address, METADATA, 12, wanted)
     (found,) = response.topics
     return View(
         brokers=frozenset(broker.node_id for broker in response.brokers),
@@ -69,13 +69,27 @@ def view(address: str, topic: str) -> View:
     )
 
 
-def _ask(address: str, request: bytes) -> Any:
+def coordinator(cluster: Cluster, group: str) -> int | None:
+    """Which broker looks after the group, as the first says that answers; None: nobody knows."""
+    wanted = FindCoordinatorRequest(coordinator_keys=[group])
+    for config in cluster.configs.values():
+        try:
+            response = _ask(config.listen[0], FIND_COORDINATOR, 4, wanted)
+        except OSError:
+            continue
+        (found,) = response.coordinators
+        return None if found.error_code else int(found.node_id)
+    return None
+
+
+def _ask(address: str, api: Api, version: int, request: object) -> Any:
+    """A version in which headers have tags."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), ANSWER_S_MAX) as connection:
-        connection.sendall(request)
+        connection.sendall(encode_request(api, version, 1, request))
         frame = _read(connection, int.from_bytes(_read(connection, 4)))
     position = read_tag_section(memoryview(frame), 4)
-    return read_message(METADATA.response, _VERSION, True, memoryview(frame), position)
+    return read_message(api.response, version, True, memoryview(frame), position)
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
