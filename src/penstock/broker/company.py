@@ -189,12 +189,15 @@ async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) ->
 def _make_registry(ground: Ground) -> ClusterRegistry:
     """The broker's own cluster id is for a cluster that does not exist yet."""
     config, cluster_id = ground.config, ground.meta.cluster_id
+    may_make = not ground.meta.is_member
     if config.registry.startswith(meta_address.SCHEME):
         from penstock.registry.metaserver.client import MetaRegistry
         from penstock.registry.metaserver.config import MetaConfig
 
         servers = parse_meta(config.registry)
-        return MetaRegistry(MetaConfig(servers=servers), cluster_id, clock=ground.clock)
+        return MetaRegistry(
+            MetaConfig(servers=servers), cluster_id, may_make=may_make, clock=ground.clock
+        )
     try:
         from penstock.registry.zookeeper import ZooKeeperRegistry
     except ModuleNotFoundError as error:
@@ -202,7 +205,9 @@ def _make_registry(ground: Ground) -> ClusterRegistry:
             f"The registry is a ZooKeeper, and {error.name} is not installed: "
             "install penstock[zookeeper]."
         ) from None
-    return ZooKeeperRegistry(parse_zookeeper(config.registry), cluster_id, clock=ground.clock)
+    return ZooKeeperRegistry(
+        parse_zookeeper(config.registry), cluster_id, may_make=may_make, clock=ground.clock
+    )
 
 
 async def _bring_along(data: Directory, meta: Meta, registry: Registry) -> None:

@@ -12,7 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.model.errors import ChangedMeanwhile, InvalidPartitions
+from penstock.model.errors import ChangedMeanwhile, InvalidConfig, InvalidPartitions
 from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.registry import facts as changes
@@ -21,6 +21,15 @@ from penstock.registry.image import ClusterImage, TopicImage
 from penstock.registry.placement import place
 
 logger = logging.getLogger(__name__)
+
+
+def lost_cluster(registry: str, cluster_id: str) -> InvalidConfig:
+    """Of a broker that belongs to a cluster which the registry knows nothing of."""
+    return InvalidConfig(
+        f"{registry} keeps no cluster, and this broker's folder is of the cluster {cluster_id}: "
+        "name the registry of that one, or restore what it kept; a new cluster would know nothing "
+        "of its topics."
+    )
 
 
 class ChangingRegistry(ABC):
