@@ -173,6 +173,11 @@ class ZooKeeperSession:
         self._client.stop()
         self._client.close()
 
+    def catch_up(self, path: str) -> None:
+        """Let what is read from now on be no older than this: the server that is asked may lag
+        behind the others."""
+        self._patiently(lambda: self._answer(self._client.sync_async(self._full(path))))
+
     def read(self, path: str) -> Znode | None:
         """The znode as it is, watched from now on; None if there is none, and it is watched for."""
         return self._patiently(partial(self._read_or_watch_for, path))

@@ -89,6 +89,7 @@ class ZooKeeperStore:
     def begin(self) -> None:
         """Make what a cluster consists of, where it is missing, and read it. The id of a cluster
         that exists replaces the one that was proposed."""
+        self._session.catch_up(CLUSTER)
         if not self._may_make and self._session.read(CLUSTER) is None:
             raise lost_cluster("The ZooKeeper", self._cluster_id)
         for path in ("/brokers", BROKERS, TOPICS):
