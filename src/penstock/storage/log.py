@@ -200,15 +200,16 @@ class Log(CuttableLog):
     def _undo(self, segment_count: int, mark: Mark | None) -> None:
         """Set the log back to where it was before a write that failed."""
         self.next_offset = self.written_offset
-        doomed = self._segments[segment_count:]
-        del self._segments[segment_count:], self._firsts[segment_count:]
+        has_rolled = len(self._segments) > segment_count
         self._begun_ms = None
         try:
             if mark is not None:
-                self._segments[-1].restore(mark)
-            for segment in doomed:
-                self._directory.remove(segment.stem + LOG_SUFFIX)
-            if doomed:
+                self._segments[segment_count - 1].restore(mark)
+            # What cannot be removed stays known, so that `abandon` leaves no gap before it.
+            while len(self._segments) > segment_count:
+                self._directory.remove(self._segments[-1].stem + LOG_SUFFIX)
+                del self._segments[-1], self._firsts[-1]
+            if has_rolled:
                 # Or the name could come back after a crash, with offsets given anew since.
                 self._directory.flush()
         except OSError as error:

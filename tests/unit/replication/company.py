@@ -30,6 +30,7 @@ class Company:
                 partitions=(plan,),
                 is_machine_crashing=True,
                 notices_cuts=False,
+                lets_go=False,
                 append_bytes_max=APPEND_BYTES_MAX,
                 idempotent_producers=0,
                 plain_producers=0,

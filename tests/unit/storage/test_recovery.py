@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.model.errors import CorruptLog
+from penstock.model.errors import CorruptLog, DiskFull
 from penstock.storage.compacted import COMPACTION_JOURNAL
 from penstock.storage.journal import write_journal
 from penstock.storage.log import CleanEnd, Log, LogConfig
@@ -276,3 +276,19 @@ def test_what_a_compacted_segment_was_made_of_is_removed(left: list[tuple[int, i
     assert offsets(disk) == list(range(2, 7))
     stems = {name.split(".")[0] for name in disk.files() if "-" in name}
     assert stems == {sealed_stem(0, 4), sealed_stem(4, 6)}
+
+
+def test_a_write_that_could_not_be_undone_leaves_no_gap() -> None:
+    """R-STO-6: the disk had no room for a new segment, and did not remove it again either; then
+    what nobody was told of goes, the newest first."""
+    disk = filled(flushes=2)
+    log = open_log(disk.root)
+    append(log, BATCH)
+    disk.capacity_bytes = sum(map(len, disk.files().values())) + 100
+    disk.fail_next("remove")
+    with pytest.raises(DiskFull):
+        append(log, BATCH)
+    assert log.failed
+    log.abandon(6)
+    disk.mend()
+    assert offsets(disk) == list(range(6))

@@ -41,6 +41,7 @@ class Machine:
         self.brittleness = 0.0
         # Whether bits of its files have decayed: it is to be replaced some day.
         self.is_rotten = False
+        self.let_go: dict[PartitionId, bytes] = {}
         # What an orderly stop left, for the next start.
         self.clean: dict[PartitionId, tuple[CleanEnd, bytes]] = {}
         self._life = 0
@@ -113,6 +114,7 @@ class Machine:
         self.timeline.note(self.name, f"has lost its folder, and is {self.node} from now on")
         self.disk = SimulatedDisk()
         self.clean = {}
+        self.let_go.clear()
         self.is_rotten = False
 
     def pause(self, duration_ms: int) -> None:

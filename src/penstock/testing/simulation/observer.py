@@ -99,6 +99,12 @@ class Observer:
         for watch in self.watches.values():
             watch.copies.pop(node, None)
 
+    def forget_copy(self, served: Served) -> None:
+        """It is removed: what it knew is no longer known there."""
+        watch = self.watch(served.plan.id)
+        watch.copies.pop(served.node, None)
+        watch.rafts.pop(served.node, None)
+
     # --- what is asked for, and answered ---------------------------------------------------------
 
     def may_delete(self, served: Served, offset: int) -> None:

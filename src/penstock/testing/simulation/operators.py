@@ -42,6 +42,17 @@ class Operator:
         for machine in self._machines.values():
             if machine.process is not None:
                 machine.do(self._reconcile_led)
+                machine.do(self._keep_and_let_go)
+
+    def _keep_and_let_go(self, process: Process) -> None:
+        """Have a copy of what is to be here, and none of what is elsewhere by now."""
+        for plan in self._world.plan.partitions:
+            node = process.machine.node
+            if node.broker in self.targets[plan.id]:
+                if plan.id in process.machine.let_go:
+                    process.take_up(plan)
+            elif self._world.plan.lets_go:
+                process.let_go(plan.id)
 
     def _reconcile_led(self, process: Process) -> None:
         for served in process.partitions.values():
@@ -63,11 +74,22 @@ class Operator:
 
     def change(self, served: Served, membership: Membership) -> None:
         """Have it changed, unless that could take the majority."""
-        if self.is_prudent(membership) and served.participant.change_membership(membership):
+        is_wise = self.is_prudent(membership) and self._have_copies(served, membership)
+        if is_wise and served.participant.change_membership(membership):
             self._world.counts["change of membership"] += 1
             self._world.timeline.note(
                 str(served.node), f"{served.plan.name} is to have {described(membership)}"
             )
+
+    def _have_copies(self, served: Served, membership: Membership) -> bool:
+        """Where copies are removed: nobody comes but as a learner that is to come, and nobody
+        votes that has not caught up. Who is not wanted may be removing its copy just now."""
+        if not self._world.plan.lets_go:
+            return True
+        now = served.membership
+        has_strangers = membership.nodes - now.nodes - self.target_nodes(served.plan)
+        voters = membership.voters - now.voters
+        return not has_strangers and all(self._is_caught_up(served, node) for node in voters)
 
     def target_nodes(self, plan: PartitionPlan) -> frozenset[Node]:
         return frozenset(self._machines[broker].node for broker in self.targets[plan.id])

@@ -49,6 +49,9 @@ class Plan:
     notices_cuts: bool
     """Whether a connection breaks where nothing goes through, and is made again; or else what is
     said is lost for a while, and nobody is told."""
+    lets_go: bool
+    """Whether a broker removes its copy of a partition that was moved elsewhere, and makes a new
+    one when it is moved back."""
     append_bytes_max: int
     """Small: followers get what they lack in many pieces, and leaders die between them."""
     idempotent_producers: int
@@ -86,6 +89,7 @@ def draw_plan(seed: int) -> Plan:
         partitions=tuple(partitions),
         is_machine_crashing=is_machine_crashing,
         notices_cuts=random.random() < 0.8,
+        lets_go=random.random() < 0.5,
         append_bytes_max=random.choice((1, 1, 300, APPEND_BYTES_MAX)),
         idempotent_producers=random.choice((1, 1, 2)),
         plain_producers=random.choice((0, 1)),

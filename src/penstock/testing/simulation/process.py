@@ -8,6 +8,7 @@ invariant: what was given in a receive buffer is overwritten when the turn is ov
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 from penstock.broker import producer_snapshot
@@ -25,9 +26,11 @@ from penstock.replication.flusher import Flusher
 from penstock.replication.parcel import Parcel
 from penstock.replication.participant import Participant
 from penstock.replication.replica import Listener, Replica
-from penstock.replication.replicas import Replicas
+from penstock.replication.replicas import Leader, Replicas
+from penstock.replication.saved_state import RAFT_JOURNAL, encode
 from penstock.replication.transport import TIMING, Surroundings
 from penstock.storage.files import Directory
+from penstock.storage.journal import write_journal
 from penstock.storage.log import CleanEnd, Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation.checkers import Violation
@@ -64,6 +67,11 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
     @property
     def is_rotten(self) -> bool: ...
+    @property
+    def let_go(self) -> dict[PartitionId, bytes]:
+        """Partitions whose copies were removed, because they are elsewhere; and what such a copy
+        must not forget."""
+        ...
 
     def do_after(self, delay_ms: int, action: Callable[[Process], None]) -> None:
         """Let the process do it later, if it lives."""
@@ -84,6 +92,8 @@ class Process:
         self.partitions: dict[PartitionId, Served] = {}
         self.offline: dict[PartitionId, StorageError] = {}
         self.is_stopping = False
+        # Whose copies are being removed.
+        self._leaving: set[PartitionId] = set()
         # The peers that can be reached, as far as is known here: as which node, in which life.
         self.linked: dict[int, Incarnation] = {}
         self._flusher = flusher
@@ -110,7 +120,10 @@ class Process:
         # It asks for nothing but all partitions, and for their producers to be saved.
         self._housekeeping = Housekeeping(cast("Partitions", self), flusher, machine.clock, 0.0)
         for plan in machine.world.plan.partitions:
-            self._open_or_not(plan, clean)
+            if plan.id not in machine.let_go:
+                self._open_or_not(plan, clean)
+            elif machine.disk.root.exists(plan.folder):
+                machine.disk.root.remove_tree(plan.folder)
 
     def begin(self) -> None:
         """Take part."""
@@ -200,6 +213,49 @@ class Process:
         except OSError as error:
             raise StorageError(f"no folder for {plan.name}: {error}") from error
         return folder
+
+    def let_go(self, partition: PartitionId) -> None:
+        """The partition is to be elsewhere: remove this copy, if its leader says that it is."""
+        served = self.partitions.get(partition)
+        leader = self._leader(partition)
+        if served is None or leader is None or served.is_compacting or self.is_stopping:
+            return
+        memory = None if served.replica.is_leader else served.participant.memory(leader.told)
+        if memory is None:
+            return
+        self._world.counts["removed copy"] += 1
+        self.machine.let_go[partition] = encode(memory)
+        del self.partitions[partition]
+        self.replicas.remove(partition)
+        served.partition.is_open = False
+        self._world.observer.forget_copy(served)
+        self._leaving.add(partition)
+
+        def remove() -> None:
+            served.replica.discard()
+            self._leaving.discard(partition)
+            with suppress(OSError):  # the next start does it
+                self.machine.disk.root.remove_tree(served.plan.folder)
+
+        served.replica.idleness.when(remove)
+
+    def take_up(self, plan: PartitionPlan) -> None:
+        """The partition is to be here again: make a copy of it."""
+        if plan.id in self._leaving or self.is_stopping:
+            return
+        if self.machine.disk.root.exists(plan.folder):
+            with suppress(OSError):
+                self.machine.disk.root.remove_tree(plan.folder)
+            return
+        try:
+            write_journal(self._folder(plan), RAFT_JOURNAL, self.machine.let_go[plan.id])
+        except StorageError:
+            return
+        self._timeline.note(self.machine.name, f"makes a copy of {plan.name} again")
+        del self.machine.let_go[plan.id]
+        self._open_or_not(plan, {})
+        if plan.id in self.partitions:
+            self.replicas.add(self.partitions[plan.id].participant)
 
     def stop(self, stopped: Callable[[Clean], None]) -> None:
         """Close everything as soon as no job runs."""
@@ -323,10 +379,13 @@ class Process:
 
     def _refuse(self, partition: PartitionId, reply: Reply) -> None:
         """Say who leads, as far as is known here."""
-        since_ms = self._timeline.now_ms - 2 * TIMING.election_ms
-        leader = self.replicas.leader(partition, since_ms)
+        leader = self._leader(partition)
         error = NotLeader("it is not led here")
-        self.reply(reply, error, None if leader is None else leader[0].broker)
+        self.reply(reply, error, None if leader is None else leader.node.broker)
+
+    def _leader(self, partition: PartitionId) -> Leader | None:
+        since_ms = self._timeline.now_ms - 2 * TIMING.election_ms
+        return self.replicas.leader(partition, since_ms)
 
     def reply(self, reply: Reply, result: object, leader: int | None = None) -> None:
         if not self.machine.disk.crashed:
