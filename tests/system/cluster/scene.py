@@ -130,21 +130,12 @@ class Scene:
 
         return until(look, f"another controller than broker {not_by}")
 
-    def wait_brokers(self, *expected: int, seen_by: int | None = None) -> None:
-        """Until all that answer, or this one, hold just these for alive."""
-
-        def look() -> bool:
-            seen = {each: view.brokers for each, view in self.views().items()}
-            return (
-                {*seen.values()} == {frozenset(expected)}
-                if seen_by is None
-                else (seen.get(seen_by) == frozenset(expected))
-            )
-
-        until(lambda: look() or None, f"brokers {expected}")
-
-    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        until(lambda: holds() or None, what)
+    def wait_brokers(self, *expected: int) -> None:
+        """Until all that answer hold just these for alive."""
+        until(
+            lambda: {view.brokers for view in self.views().values()} == {frozenset(expected)},
+            f"brokers {expected}",
+        )
 
     def wait_in_sync(self, count: int = 3) -> None:
         """Until so many replicas of each partition have everything."""

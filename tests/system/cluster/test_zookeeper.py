@@ -90,8 +90,6 @@ def test_a_broker_s_session_expires_while_it_leads(tmp_path: Path) -> None:
             cut_s = time.monotonic()
             network.cut_off(lost, [ZOOKEEPER])
             scene.wait_controller(not_by=lost)
-            others = set(cluster.ids) - {lost}
-            scene.wait_brokers(*others, seen_by=min(others))
             assert time.monotonic() - cut_s > 2, "the session had no time to expire"
             time.sleep(3)
             scene.wait_acknowledged()
