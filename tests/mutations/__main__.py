@@ -27,8 +27,8 @@ from tests.mutations.mutation import SOURCE, Mutation
 ROOT: Final = SOURCE.parents[1]
 SEEDS: Final = 200
 # A planted bug may have the code go round in circles: that is noticed, too.
-SIMULATION_S_MAX: Final = 400
-TESTS_S_MAX: Final = 300
+SIMULATION_S_MAX: Final = 1_800
+TESTS_S_MAX: Final = 1_200
 
 
 class Verdict(NamedTuple):

@@ -92,7 +92,7 @@ RAFT = (
     one(
         "nobody is true to a leader",
         "raft/core.py",
-        "if not request.is_transfer and self._has_leader(now_ms):",
+        "if not request.is_transfer and _has_leader(self.part, now_ms - state.timing.election_ms):",
         "if False:",
     ),
     one(
@@ -122,7 +122,7 @@ RAFT = (
     one(
         "a leader that nobody hears goes on",
         "raft/core.py",
-        "if leading.has_quorum(now_ms - self.state.timing.election_ms):",
+        "if self.part.has_quorum(now_ms - state.timing.election_ms):",
         "if leading:",
     ),
     one(

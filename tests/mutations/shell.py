@@ -33,14 +33,14 @@ SHELL: Final = (
         "who waits is told of another's commit",
         "replication/replica.py",
         "            # First, or the commit of another's batch could pass for that of one proposed "
-        "here.\n            self.lose_leadership()",
+        "here.\n            self._lose_leadership()",
         "            self.is_leader = self._accepts = False",
     ),
     one(
         "proposals taken while a newer term is saved",
-        "replication/consensus.py",
-        "            owner.lose_leadership()",
-        "            pass",
+        "replication/replica.py",
+        "        if self.is_leader and (raft.leading is None or self.term != raft.state.term):\n",
+        "        if False:\n",
     ),
     one(
         "fewer copies than the topic asks for",

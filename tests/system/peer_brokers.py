@@ -75,7 +75,7 @@ class PeerBroker:
         for replica in self.replicas.values():
             self.peering.replicas.remove(replica.partition)
             idle = asyncio.Event()
-            replica.when_idle(idle.set)
+            replica.idleness.when(idle.set)
             await idle.wait()
             replica.discard()
         self.replicas.clear()

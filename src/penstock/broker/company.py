@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.config import META, BrokerConfig
-from penstock.broker.data_folder import Meta, check_alone, join_cluster
+from penstock.broker.data_folder import Meta, check_alone, check_member, join_cluster
 from penstock.broker.doorway import Doorway
 from penstock.broker.handlers.raft import Raft, Receiver
 from penstock.broker.session import Session
@@ -121,9 +121,11 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
     if META in config.roles:
         receivers.append(await _start_meta_server(starting, ground))
     registry = await _open_registry(starting, ground)
+    check_member(ground.data, meta, registry.image.cluster_id)
+    await _bring_along(ground.data, meta, registry)
+    # From here on it cannot be alone again.
     joined = join_cluster(ground.data, meta, registry.image.cluster_id)
     doorway.cluster_id = joined.cluster_id
-    await _bring_along(ground.data, meta, registry)
     peering.start()
     starting.push_async_callback(peering.stop)
     acquaintances = Acquaintances(BrokerId(joined.broker_id), peering.know)
@@ -194,12 +196,15 @@ async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) ->
 def _make_registry(ground: Ground) -> ClusterRegistry:
     """The broker's own cluster id is for a cluster that does not exist yet."""
     config, cluster_id = ground.config, ground.meta.cluster_id
+    may_make = not ground.meta.is_member
     if config.registry.startswith(meta_address.SCHEME):
         from penstock.registry.metaserver.client import MetaRegistry
         from penstock.registry.metaserver.config import MetaConfig
 
         servers = parse_meta(config.registry)
-        return MetaRegistry(MetaConfig(servers=servers), cluster_id, clock=ground.clock)
+        return MetaRegistry(
+            MetaConfig(servers=servers), cluster_id, may_make=may_make, clock=ground.clock
+        )
     try:
         from penstock.registry.zookeeper import ZooKeeperRegistry
     except ModuleNotFoundError as error:
@@ -207,7 +212,9 @@ def _make_registry(ground: Ground) -> ClusterRegistry:
             f"The registry is a ZooKeeper, and {error.name} is not installed: "
             "install penstock[zookeeper]."
         ) from None
-    return ZooKeeperRegistry(parse_zookeeper(config.registry), cluster_id, clock=ground.clock)
+    return ZooKeeperRegistry(
+        parse_zookeeper(config.registry), cluster_id, may_make=may_make, clock=ground.clock
+    )
 
 
 async def _bring_along(data: Directory, meta: Meta, registry: Registry) -> None:

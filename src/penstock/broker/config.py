@@ -177,6 +177,12 @@ class BrokerConfig:
                 "registry is of no kind that there is: write meta://1@host:port,... or "
                 "zookeeper://host:port/path, or nothing for a broker on its own."
             )
+        if self.registry and self.frame_bytes_max < limits.PARCEL_BYTES_MAX + limits.MIB:
+            least = (limits.PARCEL_BYTES_MAX + limits.MIB) // limits.MIB
+            raise InvalidConfig(
+                f"frame_bytes_max is {self.frame_bytes_max}: brokers of a cluster send each other "
+                f"more at once, so let it be {least}MiB or more."
+            )
         if unknown := set(self.roles) - {BROKER, META}:
             raise InvalidConfig(f"roles has {min(unknown)!r} in it: a role is broker or meta.")
         if BROKER not in self.roles:

@@ -44,7 +44,8 @@ class Controller:
         self._internal_replication_factor = internal_replication_factor
         # Since when a deletion is seen to be under way.
         self._deleting_since: dict[TopicId, float] = {}
-        self._complaint = ""
+        # By what could not be done, so that it is said once.
+        self._complaints: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -61,17 +62,17 @@ class Controller:
             await asyncio.sleep(_LOOK_S)
             try:
                 await self.look()
-            except PenstockError as error:
-                self._complain(error)
             except Exception:
                 logger.exception("The controller failed in a way nobody foresaw")
 
     async def look(self) -> None:
-        """Do all that is to be done now."""
-        await self._finish_deletions()
-        await self._raise_internal()
-        await self._empty_drained()
-        self._complaint = ""
+        """Do all that is to be done now. What cannot be keeps nothing else back."""
+        for duty in (self._finish_deletions, self._empty_drained, self._raise_internal):
+            try:
+                await duty()
+                self._complaints.pop(duty.__name__, None)
+            except PenstockError as error:
+                self._complain(duty.__name__, error)
 
     async def _finish_deletions(self) -> None:
         now = self._clock.monotonic()
@@ -115,8 +116,7 @@ class Controller:
         for name, before, after in moved:
             logger.info("%s is to be on brokers %s instead of %s", name, list(after), list(before))
 
-    def _complain(self, error: PenstockError) -> None:
-        """Once for each reason, until all is well."""
-        if error.message != self._complaint:
-            self._complaint = error.message
+    def _complain(self, duty: str, error: PenstockError) -> None:
+        if error.message != self._complaints.get(duty):
+            self._complaints[duty] = error.message
             logger.warning("The controller cannot do all it should: %s", error)

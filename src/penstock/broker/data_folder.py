@@ -107,15 +107,19 @@ def check_alone(data: Directory, meta: Meta) -> None:
         )
 
 
-def join_cluster(data: Directory, meta: Meta, cluster_id: str) -> Meta:
-    """Stamp the folder as one of the cluster's; InvalidConfig if it is another's."""
-    if meta.is_member and meta.cluster_id == cluster_id:
-        return meta
-    if meta.is_member:
+def check_member(data: Directory, meta: Meta, cluster_id: str) -> None:
+    """Raise InvalidConfig if the folder is of another cluster."""
+    if meta.is_member and meta.cluster_id != cluster_id:
         raise InvalidConfig(
             f"The data folder {data.path} is of the cluster {meta.cluster_id}, and the registry "
             f"keeps the cluster {cluster_id}: give it its own registry, or another folder."
         )
+
+
+def join_cluster(data: Directory, meta: Meta, cluster_id: str) -> Meta:
+    """Stamp the folder as one of the cluster's."""
+    if meta.is_member:
+        return meta
     return _write_meta(data, replace(meta, cluster_id=cluster_id, is_member=True))
 
 

@@ -22,22 +22,27 @@ logger = logging.getLogger(__name__)
 
 _PATIENCE_S: Final = 3.0
 _LOOK_S: Final = 0.02
+_ANSWER_S: Final = 0.5
 
 
 async def hand_over(partitions: Partitions, peering: Peering, driver: Driver, clock: Clock) -> None:
     """Let others lead what they have, and wait until they do."""
     give_up_at = clock.monotonic() + _PATIENCE_S
-    asked: set[tuple[TopicPartition, Node]] = set()
+    # When each partition's next heir may be asked: two at once would hinder each other.
+    asked: dict[TopicPartition, tuple[float, set[Node]]] = {}
     while clock.monotonic() < give_up_at:
         is_over = True
         for partition in partitions.all():
             participant = peering.replicas.find(partition.replica.partition)
             if participant is None or not partition.replica.is_leader:
                 continue
-            for heir in _heirs(participant, peering):
+            heirs = _heirs(participant, peering)
+            if heirs:
                 is_over = False
-                if (partition.name, heir) not in asked and participant.transfer(heir):
-                    asked.add((partition.name, heir))
+                not_before, tried = asked.get(partition.name, (0.0, set()))
+                heir = next((each for each in heirs if each not in tried), heirs[0])
+                if clock.monotonic() >= not_before and participant.transfer(heir):
+                    asked[partition.name] = clock.monotonic() + _ANSWER_S, tried | {heir}
         driver.end_turn()
         if is_over:
             return

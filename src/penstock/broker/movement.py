@@ -199,7 +199,9 @@ class Movement:
     def _sweep(self, now: float) -> None:
         """Find what is not where it should be, or is not led by whom it should be."""
         returned = 0
-        for partition in self._partitions.all():
+        partitions = self._partitions.all()
+        self._forget(len(partitions))
+        for partition in partitions:
             name = partition.name
             if not partition.replica.is_leader or (led := self._led(partition)) is None:
                 self._reached.pop(name, None)
@@ -211,6 +213,13 @@ class Movement:
             elif self._is_return_due(led, now) and returned < LEADERS_RETURNED_MAX:
                 returned += 1
                 self._hand_over(led, self._alive[led.placement.replicas[0]], now)
+
+    def _forget(self, count: int) -> None:
+        """What was noted of partitions that are gone must not pile up."""
+        for noted in (self._reached, self._steady_since, self._handed_over):
+            if len(noted) > count:
+                for name in [name for name in noted if self._partitions.get(*name) is None]:
+                    del noted[name]
 
     def _is_return_due(self, led: _Led, now: float) -> bool:
         """Whether the preferred leader should lead instead (R-REP-7)."""

@@ -45,7 +45,7 @@ class Partitions:
         """replicas: where copies take part that have others elsewhere; None on a lone broker."""
         self._data = data
         self._replicas = replicas
-        self.folders = TopicFolders(data)
+        self.folders = TopicFolders(data, remembers_copies=replicas is not None)
         self._around = around
         self._flusher = around.flusher
         self._clock = around.clock
@@ -111,11 +111,13 @@ class Partitions:
         if self.folders.has(topic.name):
             # Also where all copies were let go: what they remember goes with the topic.
             self._topic_ids[topic.name] = topic.id
+        numbers = self._without_lost(topic, numbers)
         if not numbers:
             return
         try:
             # After a crash nobody knows whether the names that are there are on the disk.
             self.folders.make(topic.name, topic.id, numbers, flush=not self._was_clean)
+            self.folders.note_copies(topic.id, numbers)
         except StorageError as error:
             self._note_offline(topic, numbers, error)
             return
@@ -125,16 +127,30 @@ class Partitions:
         self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig
     ) -> None:
         """Make and open partitions of the topic that this broker did not have."""
+        numbers = self._without_lost(topic, numbers)
         try:
             await asyncio.to_thread(
                 self.folders.make, topic.name, topic.id, numbers, flush=bool(numbers)
             )
+            await asyncio.to_thread(self.folders.note_copies, topic.id, numbers)
         except StorageError as error:
             self._note_offline(topic, numbers, error)
             return
         for first in range(0, len(numbers), _OPENED_PER_TURN):
             self._open_all(topic, numbers[first : first + _OPENED_PER_TURN], config)
             await asyncio.sleep(0)
+
+    def _without_lost(self, topic: TopicImage, numbers: Sequence[int]) -> Sequence[int]:
+        """A copy whose files are gone has forgotten its votes, and may not give others."""
+        lost = self.folders.lost(topic.name, topic.id, numbers)
+        if lost:
+            error = StorageFailed(
+                "It had a copy here, whose files are gone: without them it may not vote. Stop this "
+                "broker, empty its data folder and start it again: it comes back as a new one, and "
+                "gets everything from the others."
+            )
+            self._note_offline(topic, lost, error)
+        return [number for number in numbers if number not in lost]
 
     def _open_all(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
         for number in numbers:
@@ -166,11 +182,12 @@ class Partitions:
         for partition in partitions:
             partition.is_open = False
             partition.wake_all()
+            # First of all, or others would give it something to do again.
+            _leave(self._replicas, partition)
         for partition in partitions:
             await _idle(partition)
         for partition in partitions:
             self._open.pop(partition.name, None)
-            self._leave(partition)
             partition.replica.discard()
         for name in [name for name in self._offline if name[0] == topic]:
             del self._offline[name]
@@ -179,7 +196,7 @@ class Partitions:
     async def let_go(self, partition: Partition, memory: bytes) -> None:
         """Throw away this copy of a partition, which others have; nothing is heard of it once this
         has begun. memory: see `TopicFolders.let_go`. StorageError."""
-        self._leave(partition)
+        _leave(self._replicas, partition)
         partition.is_open = False
         partition.wake_all()
         await _idle(partition)
@@ -199,9 +216,10 @@ class Partitions:
         ends: CleanEnds = {}
         for partition in self.all():
             partition.is_open = False
+            _leave(self._replicas, partition)
+        for partition in self.all():
             await _idle(partition)
             try:
-                self._leave(partition)
                 clean_end = partition.replica.close()
             except StorageError as error:
                 logger.error("%s did not close cleanly: %s", partition.name, error)
@@ -257,10 +275,6 @@ class Partitions:
             self._replicas.add(Participant(replica))
         return partition
 
-    def _leave(self, partition: Partition) -> None:
-        if self._replicas is not None:
-            self._replicas.remove(partition.replica.partition)
-
     def _tell_led(self, partition: Partition, is_leader: bool) -> None:
         loop = asyncio.get_running_loop()
         for callback in self._leadership_watchers:
@@ -280,11 +294,16 @@ class Partitions:
         )
 
 
+def _leave(replicas: Replicas | None, partition: Partition) -> None:
+    if replicas is not None:
+        replicas.remove(partition.replica.partition)
+
+
 async def _idle(partition: Partition) -> None:
     await partition.no_compaction.wait()
     idle = asyncio.get_running_loop().create_future()
     # Whoever waits may have been cancelled by then.
-    partition.replica.when_idle(lambda: None if idle.done() else idle.set_result(None))
+    partition.replica.idleness.when(lambda: None if idle.done() else idle.set_result(None))
     await idle
 
 

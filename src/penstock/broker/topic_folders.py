@@ -16,11 +16,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.model.errors import CorruptLog, InvalidTopic
+from penstock.broker.copies import Copies
+from penstock.model.errors import CorruptLog, InvalidTopic, StorageFailed
 from penstock.model.ids import TopicId, TopicPartition, check_topic_name
 from penstock.replication.saved_state import RAFT_JOURNAL
 from penstock.storage.files import Directory, typed
 from penstock.storage.journal import read_journal, remove_journal, write_journal
+from penstock.storage.segment import LOG_SUFFIX, open_stem
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +33,17 @@ _SET_ASIDE: Final = "set-aside"
 _IDENTITY: Final = "topic.journal"
 # In a topic's folder, after a partition's number: what its copy knew of Raft when it was let go.
 _LEFT: Final = ".left.journal"
+# What a partition begins with.
+_FIRST_LOG: Final = open_stem(0) + LOG_SUFFIX
 
 
 class TopicFolders:
     """One per broker. What flushes is for a thread."""
 
-    def __init__(self, data: Directory) -> None:
+    def __init__(self, data: Directory, *, remembers_copies: bool = False) -> None:
+        """remembers_copies: others have copies too, and one whose files are lost must be known."""
         self._data = data
+        self._copies = Copies(data) if remembers_copies else None
         try:
             self._topics = data.subdirectory(_TOPICS)
             self._trash = data.subdirectory(_TRASH)
@@ -50,6 +56,25 @@ class TopicFolders:
         topic = self._topics.subdirectory(name.topic, create=False)
         return topic.subdirectory(str(name.partition), create=False)
 
+    def lost(self, topic: str, topic_id: TopicId, numbers: Sequence[int]) -> list[int]:
+        """Those that had a copy here whose files are gone."""
+        if self._copies is None:
+            return []
+        made = [number for number in numbers if self._copies.has(topic_id, number)]
+        return [number for number in made if not self._has_files(TopicPartition(topic, number))]
+
+    def _has_files(self, name: TopicPartition) -> bool:
+        try:
+            names = self.folder(name).names()
+        except OSError:
+            return False
+        return any(each == RAFT_JOURNAL or each.endswith(LOG_SUFFIX) for each in names)
+
+    def note_copies(self, topic_id: TopicId, numbers: Sequence[int]) -> None:
+        """These are made, and may vote from now on. StorageError."""
+        if self._copies is not None:
+            self._copies.add(topic_id, numbers)
+
     def has(self, topic: str) -> bool:
         return self._topics.exists(topic)
 
@@ -61,14 +86,23 @@ class TopicFolders:
             folder = self._topics.subdirectory(topic)
             for name in map(str, numbers):
                 if not folder.exists(name):
-                    folder.subdirectory(name)
+                    copy = folder.subdirectory(name)
+                    if self._copies is not None:
+                        # So that one that was made can be told from one that lost its files.
+                        copy.open(_FIRST_LOG, create=True).close()
                     flush = True
             if flush:
                 folder.flush()
                 self._topics.flush()
         except OSError as error:
             raise typed(error, f"making the folders of topic {topic}") from error
-        if self.identity(topic) != topic_id:
+        identity = self.identity(topic)
+        if self._copies is not None and identity not in (None, topic_id):
+            raise StorageFailed(
+                f"The folder of {topic} is of another topic of that name, and could not be put "
+                "away: see what is said of it before, and restart the broker."
+            )
+        if identity != topic_id:
             write_journal(folder, _IDENTITY, json.dumps({"id": topic_id}).encode())
         for name in map(str, numbers):
             self._remember(folder, name)
@@ -85,6 +119,9 @@ class TopicFolders:
             folder.flush()
         except OSError as error:
             raise typed(error, f"removing the folder of {name}") from error
+        topic_id = self.identity(name.topic)
+        if self._copies is not None and topic_id is not None:
+            self._copies.drop(topic_id, name.partition)
 
     def _remember(self, folder: Directory, number: str) -> None:
         memory = read_journal(folder, number + _LEFT)
@@ -111,7 +148,10 @@ class TopicFolders:
 
     def move_to_trash(self, topic: str) -> None:
         """May be repeated. StorageError."""
+        topic_id = self.identity(topic)
         self._move(topic, self._trash, uuid.uuid4().hex)
+        if self._copies is not None and topic_id is not None:
+            self._copies.drop_topic(topic_id)
 
     def set_aside(self, topic: str) -> None:
         """Keep the folder of a topic that nobody knows where no topic is looked for."""

@@ -58,9 +58,10 @@ def metaserver(
       penstock metaserver --id 1 --voters 1@127.0.0.1:7001
       penstock metaserver --id 2 --data /var/lib/meta --voters 1@a:7000,2@b:7000,3@c:7000
     """
-    from penstock.registry.metaserver.config import parse_servers
+    from penstock.registry.meta_address import SCHEME
+    from penstock.registry.metaserver.config import parse_meta
 
-    servers = parse_servers(voters)
+    servers = parse_meta(SCHEME + voters).servers
     if number not in servers:
         raise InvalidConfig(f"--id {number} is not among the servers of --voters: name it there.")
     if session_timeout_ms < _SESSION_TIMEOUT_MS_MIN:

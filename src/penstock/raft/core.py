@@ -15,7 +15,6 @@ there is at most one leader in a term.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from penstock.model.errors import CorruptLog
 from penstock.raft.campaign import Campaign
@@ -31,13 +30,9 @@ from penstock.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from penstock.raft.patience import Patience
 from penstock.raft.state import NodeState, SavedState, Timing
 from penstock.raft.terms import TermHistory
-
-# The delay before a campaign is divided by this when the leader seems to be gone.
-_SUSPICION: Final = 4
-# A campaign is given so many times as long as the first at most.
-_PATIENCE_MAX: Final = 8
 
 
 class Raft:
@@ -56,9 +51,7 @@ class Raft:
         """terms: of the log as it was found, all of it durable.
         draw_delay_ms: by chance; what a node waits longer than it must, before it campaigns."""
         self.state = NodeState(me, saved, terms, timing)
-        self._draw_delay_ms = draw_delay_ms
-        # How many times as long as usual a campaign in earnest is given.
-        self._patience = 1
+        self._patience = Patience(timing.election_ms, draw_delay_ms)
         self.part: Following | Campaign | Leadership
         self.deadline_ms = now_ms
         self._follow(None, now_ms)
@@ -84,21 +77,18 @@ class Raft:
             return
         state = self.state
         if isinstance(self.part, Leadership):
-            self._go_on_leading(self.part, now_ms)
+            self.part.give_up_transfer(now_ms)
+            if self.part.has_quorum(now_ms - state.timing.election_ms):
+                self.deadline_ms = self.part.deadline_ms(now_ms)
+            else:
+                # Dissertation, 6.2: a leader that a majority does not hear must not think it leads.
+                self._follow(None, now_ms)
         elif not state.may_campaign:
             self._follow(None, now_ms)
         elif state.is_term_its_own:
             self._lead(now_ms)
         else:
             self._campaign(now_ms, is_trial=True)
-
-    def _go_on_leading(self, leading: Leadership, now_ms: int) -> None:
-        leading.give_up_transfer(now_ms)
-        if leading.has_quorum(now_ms - self.state.timing.election_ms):
-            self.deadline_ms = leading.deadline_ms(now_ms)
-        else:
-            # Dissertation, 6.2: a leader that a majority does not hear must not think it leads.
-            self._follow(None, now_ms)
 
     def hear(self, node: Node, now_ms: int) -> None:
         """The node was heard of, for all logs that it and this node share at once; if it leads
@@ -116,8 +106,7 @@ class Raft:
         if isinstance(self.part, Following) and self.part.leader == node:
             since_ms = now_ms - self.state.timing.election_ms
             self.part.heard_ms = min(self.part.heard_ms, since_ms)
-            soon_ms = now_ms + self._draw_delay_ms() // _SUSPICION
-            self.deadline_ms = min(self.deadline_ms, soon_ms)
+            self.deadline_ms = min(self.deadline_ms, now_ms + self._patience.soon_ms())
 
     def saved(self, now_ms: int) -> None:
         """What had to be saved was, and only now is anybody told of it: what they have to do takes
@@ -126,9 +115,7 @@ class Raft:
             self._wait(now_ms)
 
     def _wait(self, now_ms: int) -> None:
-        delay_ms = self.state.timing.election_ms + self._draw_delay_ms()
-        is_in_earnest = isinstance(self.part, Campaign) and not self.part.is_trial
-        self.deadline_ms = now_ms + delay_ms * (self._patience if is_in_earnest else 1)
+        self.deadline_ms = now_ms + self._patience.wait_ms(self.part)
 
     # --- following -------------------------------------------------------------------------------
 
@@ -178,7 +165,7 @@ class Raft:
 
     def _follow(self, leader: Node | None, now_ms: int) -> None:
         if leader is not None:
-            self._patience = 1
+            self._patience.forget()
         self.part = Following(self.state, leader, now_ms)
         self._wait(now_ms)
 
@@ -188,7 +175,7 @@ class Raft:
         state = self.state
         is_behind = state.terms.is_behind(request.last_term, request.end_offset)
         is_granted = False
-        if not request.is_transfer and self._has_leader(now_ms):
+        if not request.is_transfer and _has_leader(self.part, now_ms - state.timing.election_ms):
             # Dissertation, 4.2.3: whoever cannot hear the leader must not depose it.
             pass
         elif request.is_trial:
@@ -220,22 +207,13 @@ class Raft:
             self._campaign(now_ms, is_trial=False, is_transfer=True)
 
     def _campaign(self, now_ms: int, *, is_trial: bool, is_transfer: bool = False) -> None:
-        self._learn_patience()
+        self._patience.learn(self.part)
         if not self.state.may_campaign:
             self._wait(now_ms)
             return
         self.part = Campaign(self.state, is_trial=is_trial, is_transfer=is_transfer)
         self._wait(now_ms)
         self._go_on_if_won(self.part, now_ms)
-
-    def _learn_patience(self) -> None:
-        """The next campaign is given longer if the last one ended before it was even answered:
-        votes are saved before they are given, and with many logs on a slow disk that may take
-        longer than an election. To begin again each time would never end. (As KRaft backs off,
-        but not where votes were split: those who said no were fast enough.)"""
-        if isinstance(self.part, Campaign) and not self.part.is_trial:
-            is_longer = not self.part.is_answered
-            self._patience = min(2 * self._patience, _PATIENCE_MAX) if is_longer else 1
 
     def _go_on_if_won(self, campaign: Campaign, now_ms: int) -> None:
         if not campaign.is_won:
@@ -246,22 +224,11 @@ class Raft:
             self._lead(now_ms)
 
     def _lead(self, now_ms: int) -> None:
-        self._patience = 1
+        self._patience.forget()
         self.part = Leadership(self.state, now_ms)
         self.deadline_ms = self.part.deadline_ms(now_ms)
         # A node that is alone and leads in its old term has all the copies it needs.
         self.part.commit()
-
-    def _has_leader(self, now_ms: int) -> bool:
-        """Whether one was heard of so lately that nobody needs another."""
-        since_ms = now_ms - self.state.timing.election_ms
-        if isinstance(self.part, Leadership):
-            return self.part.has_quorum(since_ms)
-        return (
-            isinstance(self.part, Following)
-            and self.part.leader is not None
-            and self.part.heard_ms > since_ms
-        )
 
     def transfer(self, node: Node, now_ms: int) -> bool:
         """Let a voter lead instead, as soon as it has everything; whether that can be tried. It
@@ -306,3 +273,10 @@ class Raft:
             self.part.answered(sender, answer, now_ms)
             if self.part.has_left:
                 self._follow(None, now_ms)
+
+
+def _has_leader(part: Following | Campaign | Leadership, since_ms: int) -> bool:
+    """Whether one was heard of so lately that nobody needs another."""
+    if isinstance(part, Leadership):
+        return part.has_quorum(since_ms)
+    return isinstance(part, Following) and part.leader is not None and part.heard_ms > since_ms

@@ -43,7 +43,7 @@ class TermHistory:
         if end_offset > start_offset and not known:
             raise CorruptLog(
                 f"Nobody knows the terms of a log from {start_offset} to {end_offset}: what was "
-                f"kept tells of {begun}. Remove this copy and let it be made anew."
+                f"kept tells of {begun}. Empty the data folder: the broker comes back as a new one."
             )
         history = cls()
         history._terms = [place.term for place in known]

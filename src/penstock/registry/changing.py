@@ -12,7 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.model.errors import InvalidPartitions
+from penstock.model.errors import ChangedMeanwhile, InvalidConfig, InvalidPartitions
 from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.registry import facts as changes
@@ -21,6 +21,15 @@ from penstock.registry.image import ClusterImage, TopicImage
 from penstock.registry.placement import place
 
 logger = logging.getLogger(__name__)
+
+
+def lost_cluster(registry: str, cluster_id: str) -> InvalidConfig:
+    """Of a broker that belongs to a cluster which the registry knows nothing of."""
+    return InvalidConfig(
+        f"{registry} keeps no cluster, and this broker's folder is of the cluster {cluster_id}: "
+        "name the registry of that one, or restore what it kept; a new cluster would know nothing "
+        "of its topics."
+    )
 
 
 class ChangingRegistry(ABC):
@@ -59,11 +68,11 @@ class ChangingRegistry(ABC):
                 name=name, id=topic_id, settings=settings, placement=tuple(placement)
             )
         )
-        return self._image.topics[name]
+        return self._changed(name)
 
     async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
         await self.change(changes.BeginDeletion(name=name, deletion=deletion))
-        return self._image.topics[name]
+        return self._changed(name)
 
     async def finish_deletion(self, name: str) -> None:
         topic = self._image.topics.get(name)
@@ -74,7 +83,7 @@ class ChangingRegistry(ABC):
         self, name: str, settings: Mapping[str, str], *, version: int | None = None
     ) -> TopicImage:
         await self.change(changes.ChangeSettings(name=name, settings=settings, version=version))
-        return self._image.topics[name]
+        return self._changed(name)
 
     async def add_partitions(
         self, name: str, total: int, *, placement: Sequence[Replicas] | None = None
@@ -89,7 +98,7 @@ class ChangingRegistry(ABC):
             replication_factor = len(topic.partitions[0].replicas)
             placement = place(self._image, name, range(have, total), replication_factor)
         await self.change(changes.AddPartitions(name=name, first=have, placement=tuple(placement)))
-        return self._image.topics[name]
+        return self._changed(name)
 
     async def change_targets(self, moves: Sequence[Move], seen: ClusterImage) -> None:
         topics = {move.topic: seen.topic(move.topic) for move in moves}
@@ -109,6 +118,13 @@ class ChangingRegistry(ABC):
 
     async def adopt(self, facts: Facts) -> None:
         await self.change(changes.Adopt(facts=facts))
+
+    def _changed(self, name: str) -> TopicImage:
+        """The topic as it is by now."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            raise ChangedMeanwhile(f"{name!r} was deleted meanwhile, by somebody else.")
+        return topic
 
     def _install(self, image: ClusterImage) -> None:
         self._image = image

@@ -54,16 +54,21 @@ class ZooKeeperRegistry(ChangingRegistry):
     """Implements `registry.api.Registry`. `open` and `close` belong to the broker's life."""
 
     def __init__(
-        self, config: ZooKeeperConfig, cluster_id: str, *, clock: Clock | None = None
+        self,
+        config: ZooKeeperConfig,
+        cluster_id: str,
+        *,
+        may_make: bool = True,
+        clock: Clock | None = None,
     ) -> None:
-        """cluster_id: for a cluster that does not exist yet."""
+        """cluster_id: for a cluster that does not exist yet, if that may be made."""
         super().__init__(ClusterImage(cluster_id=cluster_id, brokers={}, topics={}))
         self._config = config
         self._clock = clock or SystemClock()
         self._session = ZooKeeperSession(
             config, self._clock, on_state=self._hear_state, on_event=self._hear_event
         )
-        self._store = ZooKeeperStore(self._session, cluster_id)
+        self._store = ZooKeeperStore(self._session, cluster_id, may_make=may_make)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-zookeeper")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tending: asyncio.Task[None] | None = None

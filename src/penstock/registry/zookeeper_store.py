@@ -31,6 +31,7 @@ from penstock.model.ids import BrokerId
 from penstock.model.limits import REGISTRY_CONFLICTS_MAX, ZNODE_BYTES_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.registry import facts_json
+from penstock.registry.changing import lost_cluster
 from penstock.registry.facts import (
     Adopt,
     Change,
@@ -66,8 +67,11 @@ _BROKER_NAME: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 class ZooKeeperStore:
     """What of the cluster was last read."""
 
-    def __init__(self, session: ZooKeeperSession, cluster_id: str) -> None:
-        """cluster_id: for a cluster that does not exist yet."""
+    def __init__(
+        self, session: ZooKeeperSession, cluster_id: str, *, may_make: bool = True
+    ) -> None:
+        """cluster_id: for a cluster that does not exist yet, if that may be made."""
+        self._may_make = may_make
         self._session = session
         self._cluster_id = cluster_id
         self._drained: frozenset[BrokerId] = frozenset()
@@ -85,6 +89,9 @@ class ZooKeeperStore:
     def begin(self) -> None:
         """Make what a cluster consists of, where it is missing, and read it. The id of a cluster
         that exists replaces the one that was proposed."""
+        self._session.catch_up(CLUSTER)
+        if not self._may_make and self._session.read(CLUSTER) is None:
+            raise lost_cluster("The ZooKeeper", self._cluster_id)
         for path in ("/brokers", BROKERS, TOPICS):
             self._session.ensure(path)
         for path, data in (

@@ -168,8 +168,8 @@ class Replica:
         """Call `done` when everything before `end_offset`, proposed earlier, is committed."""
         if end_offset <= self._acknowledged_offset():
             done(None)
-        elif self.failure is not None:
-            done(self.failure)
+        elif self.failure is not None or not self.is_leader:
+            done(_refusal(self.name, self.failure))
         else:
             self._by_commit.append((end_offset, done))
 
@@ -230,10 +230,6 @@ class Replica:
         if self.log.next_offset == self.log.written_offset:
             self.log.roll()
             self.flushing.start()
-
-    def when_idle(self, then: Callable[[], None]) -> None:
-        """Call `then` when no job is running, so that the log may be closed."""
-        self.idleness.when(then)
 
     def discard(self) -> None:
         """Let the files go as they are: the partition is deleted."""
@@ -298,7 +294,8 @@ class Replica:
         # A log that began anew has nothing that is not durable.
         is_anew = offset == self.log.first_offset
         self.durable_offset = offset if is_anew else min(self.durable_offset, offset)
-        self._waiting.fail_after(offset, _refusal(self.name, self.failure))
+        # Where it begins says nothing of what was waited for before.
+        self._waiting.fail_after(-1 if is_anew else offset, _refusal(self.name, self.failure))
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
@@ -371,7 +368,7 @@ class Replica:
         # kernel may still have it in its cache, and would say that it is on the disk. But others
         # may count on what was reported to be durable here.
         kept_offset = max(self.high_watermark, self.consensus.raft.state.durable_offset)
-        self.when_idle(lambda: self.log.abandon(kept_offset))
+        self.idleness.when(lambda: self.log.abandon(kept_offset))
 
     # --- its own ---------------------------------------------------------------------------------
 

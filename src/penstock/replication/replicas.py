@@ -111,12 +111,9 @@ class Replicas:
         for partition, participant in self._participants.items():
             if participant.leader == node:
                 participant.suspect(node, now_ms)
-                self._reschedule(partition, participant, now_ms)
-
-    def _reschedule(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
-        deadline_ms = participant.deadline_ms(now_ms)
-        if deadline_ms is not None:
-            self.schedule(partition, deadline_ms)
+                deadline_ms = participant.deadline_ms(now_ms)
+                if deadline_ms is not None:
+                    self.schedule(partition, deadline_ms)
 
     def forget_peer(self, node: Node) -> None:
         """A broker is no part of the cluster any more."""
@@ -186,7 +183,12 @@ class Replicas:
             self._beat()
         self._driver.end_turn()
         for partition in called:
-            self._schedule_next(partition, now_ms)
+            # One that was not called after all has not said when to look again.
+            participant = self._participants.get(partition)
+            if participant is not None and partition not in self._deadlines:
+                deadline_ms = participant.deadline_ms(now_ms)
+                if deadline_ms is not None:
+                    self.schedule(partition, max(deadline_ms, now_ms + 1))
 
     def _call(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         self._hear(partition, participant, now_ms)
@@ -200,14 +202,6 @@ class Replicas:
         is_due = deadline_ms is not None and deadline_ms <= now_ms
         if is_due or participant.is_busy:
             participant.on_time(now_ms)
-
-    def _schedule_next(self, partition: PartitionId, now_ms: int) -> None:
-        """One that was not called after all has not said when to look again."""
-        participant = self._participants.get(partition)
-        if participant is not None and partition not in self._deadlines:
-            deadline_ms = participant.deadline_ms(now_ms)
-            if deadline_ms is not None:
-                self.schedule(partition, max(deadline_ms, now_ms + 1))
 
     def _hear(self, partition: PartitionId, participant: Participant, now_ms: int) -> None:
         """Tell a partition when those that it needs were last heard."""
@@ -233,8 +227,7 @@ class Replicas:
             self._heartbeats[node] = heartbeat
             self.heartbeats_sent += 1
             self._post_later()
-        for node, partition in sorted(self._disputes):
-            self._answer_old_claim(node, partition)
+        self._answer_old_claims()
 
     # --- claims that are old ---------------------------------------------------------------------
 
@@ -242,16 +235,17 @@ class Replicas:
         if told is not None and told.term < self._terms.get(partition, 0):
             self._disputes.add((node, partition))
 
-    def _answer_old_claim(self, node: Node, partition: PartitionId) -> None:
-        """Tell the peer of the newer term, as long as it claims the old one: what told it before
+    def _answer_old_claims(self) -> None:
+        """Tell peers of the newer term, as long as they claim the old one: what told them before
         may have been lost."""
-        told = self._heard[node].claims.get(partition)
-        term = self._terms.get(partition, 0)
-        if told is None or told.term >= term:
-            self._disputes.discard((node, partition))
-        else:
-            answer = AppendAnswer(term=term, is_matching=False, end_offset=0)
-            self.send(node, partition, answer, b"")
+        for node, partition in sorted(self._disputes):
+            told = self._heard[node].claims.get(partition)
+            term = self._terms.get(partition, 0)
+            if told is None or told.term >= term:
+                self._disputes.discard((node, partition))
+            else:
+                answer = AppendAnswer(term=term, is_matching=False, end_offset=0)
+                self.send(node, partition, answer, b"")
 
     # --- messages --------------------------------------------------------------------------------
 

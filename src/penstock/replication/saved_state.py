@@ -43,7 +43,7 @@ def read_saved(directory: Directory, me: Node, initial: Membership) -> SavedStat
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptLog(
                 f"{directory.path}/{RAFT_JOURNAL} cannot be understood ({error!r}): restore the "
-                f"file, or remove this copy of the partition and let it be made anew."
+                f"file, or empty the data folder, so that the broker comes back as a new one."
             ) from error
     return unsaved(me, initial)
 

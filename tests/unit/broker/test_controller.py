@@ -84,23 +84,33 @@ async def test_who_is_not_the_controller_does_nothing() -> None:
     assert registry.facts.version == version
 
 
-async def test_what_cannot_be_done_is_said_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+async def test_what_cannot_be_done_is_said_once_and_keeps_nothing_back(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    registry = Facts([broker(1)])
-    await registry.create_topic("orders", 1, {}, placement=[ids(1)])
+    registry = Facts([broker(1), broker(2)])
+    await registry.create_topic("orders", 1, {}, placement=[ids(1, 2)])
+    await registry.create_topic("__offsets", 1, {}, placement=[ids(2)])
     await registry.drain_broker(BrokerId(1), is_drained=True)
     watching = controller(registry)
-    monkeypatch.setattr("penstock.broker.controller._LOOK_S", 0)
-    with caplog.at_level(logging.WARNING):
-        watching.start()
-        async with asyncio.timeout(5):
-            while not caplog.records:
-                await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        await watching.stop()
-    assert [record.message for record in caplog.records] == [
-        "The controller cannot do all it should: Broker 1 cannot be emptied: 'orders' has 1 "
-        "replicas and 0 other brokers can take them; add a broker or lower its replication factor."
+    for _ in range(3):
+        await watching.look()
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
+        "The controller cannot do all it should: Broker 1 cannot be emptied: 'orders' has 2 "
+        "replicas and 1 other brokers can take them; add a broker or lower its replication factor."
     ]
+    await registry.register_broker(broker(3))
+    await watching.look()
+    assert set(registry.image.topic("orders").partitions[0].replicas) == {2, 3}
+    assert set(registry.image.topic("__offsets").partitions[0].replicas) == {2, 3}
+
+
+async def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Facts([broker(1), broker(2)])
+    monkeypatch.setattr("penstock.broker.controller._LOOK_S", 0)
+    watching = controller(registry)
+    watching.start()
+    await registry.create_topic("__offsets", 1, {}, placement=[ids(1)])
+    async with asyncio.timeout(5):
+        while len(registry.image.topic("__offsets").partitions[0].replicas) < 2:
+            await asyncio.sleep(0)
+    await watching.stop()

@@ -113,7 +113,7 @@ async def tidy(life: Life, rounds: int) -> None:
             while partition.is_saving_producers:
                 await asyncio.sleep(0)
             idle = asyncio.Event()
-            partition.replica.when_idle(idle.set)
+            partition.replica.idleness.when(idle.set)
             await idle.wait()
 
 

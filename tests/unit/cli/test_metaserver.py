@@ -14,7 +14,7 @@ from penstock.model.errors import InvalidConfig
     ("number", "voters", "session_timeout_ms", "reason"),
     [
         (4, "1@a:1,2@b:1,3@c:1", 6_000, "--id 4 is not among the servers"),
-        (1, "1@a:1,2@b:1", 6_000, "one, three or five servers"),
+        (1, "1@a:1,2@b:1", 6_000, "one, three or five meta servers"),
         (1, "1@a:1", 10, "--session-timeout-ms 10 is too short"),
     ],
 )

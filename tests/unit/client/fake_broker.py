@@ -106,13 +106,6 @@ class FakeState:
         answer = getattr(self, "_" + CALLS[number].name.lower())(request, data)
         return answer if isinstance(answer, tuple) else (answer, b"")
 
-    def _partition(self, request: Envelope) -> FakePartition:
-        partitions = self.topics.get(request.topic, [])
-        if request.partition >= len(partitions):
-            raise UnknownTopic(f"There is no {request.topic}-{request.partition}.")
-        found: FakePartition = partitions[request.partition]
-        return found
-
     def _hello(self, request: pb.HelloRequest, data: memoryview) -> Envelope:
         return pb.HelloResponse(cluster_id="fake", broker_id=self.broker_id)
 
@@ -135,11 +128,11 @@ class FakeState:
         return answer
 
     def _produce(self, request: pb.ProduceRequest, data: memoryview) -> Envelope:
-        base, duplicate = self._partition(request).append(data)
+        base, duplicate = _partition_of(self, request).append(data)
         return pb.ProduceResponse(base_offset=base, append_time_ms=-1, duplicate=duplicate)
 
     def _fetch(self, request: pb.FetchRequest, data: memoryview) -> tuple[Envelope, bytes]:
-        partition = self._partition(request)
+        partition = _partition_of(self, request)
         answer = pb.FetchResponse(
             high_watermark=partition.end,
             log_start_offset=partition.start,
@@ -148,7 +141,7 @@ class FakeState:
         return answer, partition.read(request.offset, request.max_bytes)
 
     def _findoffset(self, request: pb.FindOffsetRequest, data: memoryview) -> Envelope:
-        partition = self._partition(request)
+        partition = _partition_of(self, request)
         if request.WhichOneof("at") == "earliest":
             return pb.FindOffsetResponse(offset=partition.start, timestamp_ms=-1)
         if request.WhichOneof("at") == "timestamp_ms":
@@ -209,11 +202,6 @@ class FakeState:
         partitions += [FakePartition() for _ in range(request.total - len(partitions))]
         return pb.AddPartitionsResponse()
 
-    def _findcoordinator(self, request: pb.FindCoordinatorRequest, data: memoryview) -> Envelope:
-        broker = self.coordinators.get(request.kind, self.broker_id)
-        address = self.peers.get(broker, self.address)
-        return pb.FindCoordinatorResponse(broker=broker, address=address)
-
     def _commitoffsets(self, request: pb.CommitOffsetsRequest, data: memoryview) -> Envelope:
         for entry in request.offsets:
             self.offsets[request.group][entry.topic, entry.partition] = entry.offset
@@ -230,7 +218,7 @@ class FakeState:
         return pb.ListGroupsResponse(groups=list(self.offsets))
 
     def _stage(self, request: pb.StageRequest, data: memoryview) -> Envelope:
-        self._partition(request)
+        _partition_of(self, request)
         if request.epoch <= self.committed.get(request.write, -1):
             return pb.StageResponse(already=True)
         attempt = (request.write, request.epoch, request.attempt)
@@ -260,7 +248,7 @@ class FakeState:
         return pb.CommittedEpochResponse(epoch=self.committed.get(request.write))
 
     def _listremovals(self, request: pb.ListRemovalsRequest, data: memoryview) -> Envelope:
-        self._partition(request)
+        _partition_of(self, request)
         found = self.removals.get((request.topic, request.partition), [])
         return pb.ListRemovalsResponse(removals=found)
 
@@ -269,6 +257,14 @@ class FakeState:
     ) -> Envelope:
         found = [one for one in self.deleted_topics if request.name in ("", one.name)]
         return pb.ListDeletedTopicsResponse(topics=found)
+
+
+def _partition_of(state: FakeState, request: Envelope) -> FakePartition:
+    partitions = state.topics.get(request.topic, [])
+    if request.partition >= len(partitions):
+        raise UnknownTopic(f"There is no {request.topic}-{request.partition}.")
+    found: FakePartition = partitions[request.partition]
+    return found
 
 
 class FakeBroker(FakeState):
@@ -329,6 +325,11 @@ class FakeBroker(FakeState):
                 await asyncio.sleep(0)
 
     # --- serving -------------------------------------------------------------------------------
+
+    def _findcoordinator(self, request: pb.FindCoordinatorRequest, data: memoryview) -> Envelope:
+        broker = self.coordinators.get(request.kind, self.broker_id)
+        address = self.peers.get(broker, self.address)
+        return pb.FindCoordinatorResponse(broker=broker, address=address)
 
     def _session(self, connection: Connection) -> Channel:
         channel = Channel(connection, self._serve)

@@ -244,11 +244,11 @@ async def test_close_makes_everything_durable() -> None:
 async def test_idle_is_heard_after_the_running_flush() -> None:
     setup = Setup("fsync")
     heard: list[str] = []
-    setup.replica.when_idle(lambda: heard.append("now"))
+    setup.replica.idleness.when(lambda: heard.append("now"))
     assert heard == ["now"]
     setup.propose("a")
     setup.driver.end_turn()
-    setup.replica.when_idle(lambda: heard.append("later"))
+    setup.replica.idleness.when(lambda: heard.append("later"))
     assert heard == ["now"]
     setup.flusher.run_one()
     assert heard == ["now", "later"]
@@ -331,7 +331,7 @@ async def test_idle_is_heard_after_the_running_deletion() -> None:
     setup = committed(5)
     heard: list[str] = []
     setup.delete_before(3)
-    setup.replica.when_idle(lambda: heard.append("idle"))
+    setup.replica.idleness.when(lambda: heard.append("idle"))
     setup.flusher.run_one()
     assert heard == [], "why they are gone is not written yet"
     setup.flusher.run_one()

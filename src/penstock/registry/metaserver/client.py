@@ -27,7 +27,7 @@ from penstock.net.clock import Clock, SystemClock
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry import facts_json
-from penstock.registry.changing import ChangingRegistry
+from penstock.registry.changing import ChangingRegistry, lost_cluster
 from penstock.registry.facts import (
     Adopt,
     Change,
@@ -70,10 +70,18 @@ _TOPICS_PER_ADOPTION: Final = 200
 class MetaRegistry(ChangingRegistry):
     """Implements `registry.api.Registry`. `open` and `close` belong to the broker's life."""
 
-    def __init__(self, config: MetaConfig, cluster_id: str, *, clock: Clock | None = None) -> None:
-        """cluster_id: for a cluster that does not exist yet."""
+    def __init__(
+        self,
+        config: MetaConfig,
+        cluster_id: str,
+        *,
+        may_make: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        """cluster_id: for a cluster that does not exist yet, if that may be made."""
         super().__init__(ClusterImage(cluster_id=cluster_id, brokers={}, topics={}))
         self._config = config
+        self._may_make = may_make
         self._clock = clock or SystemClock()
         self._patience_s = config.patience_ms / 1000
         self._link = MetaLink(config, self._clock)
@@ -96,6 +104,8 @@ class MetaRegistry(ChangingRegistry):
         try:
             await self._fetch(0, self._patience_s)
             if self._facts is None:
+                if not self._may_make:
+                    raise lost_cluster(str(self._config), self._image.cluster_id)
                 await self._send(MakeCluster(cluster_id=self._image.cluster_id), self._patience_s)
                 await self._fetch(0, self._patience_s)
         except BaseException:

@@ -152,7 +152,7 @@ class MetaMachine:
             self._on_saved = loop.create_future()
             await self._on_saved
         idle = loop.create_future()
-        self.replica.when_idle(lambda: None if idle.done() else idle.set_result(None))
+        self.replica.idleness.when(lambda: None if idle.done() else idle.set_result(None))
         await idle
 
     def snapshot(self) -> Snapshot:

@@ -232,19 +232,21 @@ class MetaServer:
             return
 
     async def _is_quorum_new(self, machine: MetaMachine) -> bool:
-        """Whether a majority has empty logs, this server among them."""
+        """Whether a majority has empty logs, this server among them, and nobody that can be asked
+        has another: or what that one knows would be lost."""
         if machine.replica.log.next_offset:
             return False
         channels = map(self._peering.links.channel, self._voters)
         answers = await asyncio.gather(*(_is_empty(each) for each in channels if each is not None))
-        return 1 + sum(answers) > len(self._voters) // 2
+        return False not in answers and 1 + answers.count(True) > len(self._voters) // 2
 
 
-async def _is_empty(channel: Channel) -> bool:
+async def _is_empty(channel: Channel) -> bool | None:
+    """None if it does not say."""
     try:
         response, _ = await channel.call(
             calls.META_LEADER, pb.MetaLeaderRequest(), timeout_s=_PEER_TIMEOUT_S
         )
     except PenstockError:
-        return False
+        return None
     return response.is_empty

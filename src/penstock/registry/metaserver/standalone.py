@@ -29,16 +29,7 @@ from penstock.replication.flusher import ThreadFlusher
 from penstock.replication.wire import decode
 from penstock.storage.files import Directory
 
-META_CALLS: Final = frozenset(
-    call.number
-    for call in (
-        calls.META_CHANGE,
-        calls.META_FETCH,
-        calls.META_HEARTBEAT,
-        calls.META_LEADER,
-        calls.META_SNAPSHOT,
-    )
-)
+_META_CALLS: Final = frozenset(call.number for call in calls.META_CALLS)
 _DRAIN_S: Final = 5.0
 
 
@@ -110,7 +101,7 @@ class StandaloneMetaServer:
         payload: memoryview,
     ) -> None:
         assert self._meta is not None
-        if call in META_CALLS:
+        if call in _META_CALLS:
             self._meta.serve(channel, call, message_id, envelope, payload)
         elif call == calls.RAFT.number:
             self._meta.receive(decode(envelope, payload))

@@ -215,7 +215,7 @@ class Process:
             if served.is_compacting:
                 self.machine.do_after(50, lambda _: close_next())
                 return
-            served.replica.when_idle(lambda: close(waiting.pop()))
+            served.replica.idleness.when(lambda: close(waiting.pop()))
 
         def close(served: Served) -> None:
             served.partition.is_open = False
