@@ -103,12 +103,26 @@ async def test_leaders_are_found_by_broker(broker: FakeBroker, routes: Routes) -
         assert await routes.leader("orders", 1) is peer
         with pytest.raises(UnknownTopic, match="has 2"):
             await routes.leader("orders", 2)
-        broker.leaders["orders", 0] = -1
-        with pytest.raises(NotLeader, match="no leader"):
-            await routes.leader("orders", 0, refresh=True)
         broker.leaders["orders", 0] = 9
         with pytest.raises(ConnectionLost, match="Broker 9"):
             await routes.leader("orders", 0, refresh=True)
+
+
+async def test_where_one_broker_knows_no_leader_another_is_asked(
+    broker: FakeBroker, routes: Routes
+) -> None:
+    """It may be the only one that does not hear the leader."""
+    async with FakeBroker(broker_id=7) as other:
+        for each in (broker, other):
+            each.peers |= {0: broker.address, 7: other.address}
+            each.create("orders", 1)
+        broker.leaders["orders", 0] = -1
+        with pytest.raises(NotLeader, match="no leader"):
+            await routes.leader("orders", 0)
+        assert other.count(METADATA) == 0
+        found = await routes.leader("orders", 0, refresh=True)
+        assert other.count(METADATA) == 1
+        assert await routes.broker(7) is found
 
 
 async def test_a_partition_newer_than_the_route_is_found(
