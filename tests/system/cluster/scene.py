@@ -154,9 +154,16 @@ class Scene:
     # --- from the beginning to the end -----------------------------------------------------------
 
     def make_topic(self, name: str, replicas: int = 3) -> None:
+        """As soon as the registry can be changed."""
         new = NewTopic(name, PARTITIONS, replicas)
-        for future in self._admin.create_topics([new], request_timeout=5).values():
-            future.result(RECOVERY_S_MAX)
+
+        def made() -> bool:
+            if name not in self._admin.list_topics(timeout=3).topics:
+                for future in self._admin.create_topics([new], request_timeout=5).values():
+                    future.result(RECOVERY_S_MAX)
+            return True
+
+        until(made, f"topic {name}")
 
     def begin(self) -> None:
         self.make_topic(self.topic)
@@ -184,6 +191,7 @@ class Scene:
         self.history.check(whole)
         assert self.history.count(Outcome.UNKNOWN) == 0, report
         check_replicas_equal(self, ends)
+        check_nobody_failed(self.cluster)
 
     def abandon(self) -> None:
         for worker in self._hired:
@@ -246,6 +254,13 @@ def check_replicas_equal(scene: Scene, ends: Mapping[int, int]) -> None:
     while different := _different(scene, ends):
         assert time.monotonic() < deadline_s, f"copies differ: {different[:5]}"
         time.sleep(0.1)
+
+
+def check_nobody_failed(cluster: Cluster) -> None:
+    """No broker met anything that it was not made for."""
+    for broker_id in cluster.ids:
+        before, found, after = cluster.log(broker_id).partition("Traceback")
+        assert not found, f"broker {broker_id}: {before[-500:]}{found}{after[:2000]}"
 
 
 def _different(scene: Scene, ends: Mapping[int, int]) -> list[str]:
