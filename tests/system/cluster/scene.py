@@ -8,6 +8,7 @@ and something had happened in it.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import sys
 import time
@@ -151,6 +152,14 @@ class Scene:
             visitor.start()
             visitor.finish_at(dict.fromkeys(range(PARTITIONS), 1))
 
+    def wait_settled(self) -> None:
+        """Until all copies are where they should be, and nowhere else."""
+        until(lambda: asyncio.run(self._is_settled()), "all copies in their places")
+
+    async def _is_settled(self) -> bool:
+        async with penstock.connect(self.bootstrap) as mq:
+            return not (await mq.cluster.status(moving_only=True)).partitions
+
     # --- from the beginning to the end -----------------------------------------------------------
 
     def make_topic(self, name: str, replicas: int = 3) -> None:
@@ -170,6 +179,11 @@ class Scene:
         for number in range(PARTITIONS):
             self.leader(number)
         self.hire(*self.producers, *self.followers)
+        # Whoever is only beginning is told of errors that it would get over later.
+        until(
+            lambda: all(self.history.reads[follower.name] for follower in self.followers),
+            "something to read",
+        )
         self.wait_acknowledged()
 
     def hire(self, *workers: Worker) -> None:

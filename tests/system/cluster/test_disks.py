@@ -45,6 +45,7 @@ def test_a_broker_comes_back_with_nothing(tmp_path: Path) -> None:
         cluster.start(wiped)
         scene.wait_acknowledged()
         scene.wait_in_sync()
+        scene.wait_settled()
         # It counts: with one other it is enough.
         other = next(each for each in cluster.ids if each != wiped)
         cluster.kill(other)
