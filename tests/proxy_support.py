@@ -26,6 +26,7 @@ OUTSIDE: Name = "outside"
 
 _READ_BYTES = 64 * 1024
 _SECONDS_MAX = 10
+_TURNS_S = 0.02
 
 T = TypeVar("T")
 
@@ -140,10 +141,13 @@ class Network:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        for task in self._carried:
-            task.cancel()
-        if self._carried:
+        # What was accepted is being carried a turn later; what is aborted is closed a turn later.
+        await asyncio.sleep(_TURNS_S)
+        while self._carried:
+            for task in self._carried:
+                task.cancel()
             await asyncio.wait(self._carried)
+        await asyncio.sleep(_TURNS_S)
 
 
 async def _pump(

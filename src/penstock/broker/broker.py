@@ -164,7 +164,7 @@ class Broker:
         replicas = None if company.peering is None else company.peering.replicas
         partitions = Partitions(ground.data, company.around, replicas)
         assignment = Assignment(config, me, registry, partitions)
-        leaders = Leaders(me, registry, partitions, clock, replicas)
+        leaders = Leaders(me, registry, partitions, clock, replicas, company.known)
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)

@@ -90,6 +90,8 @@ class Company:
     around: Surroundings
     peering: Peering | None = None
     """None on a broker on its own."""
+    known: Callable[[], Mapping[BrokerId, BrokerImage]] = dict
+    """The other brokers, also those that the registry has lost."""
 
 
 def alone(ground: Ground) -> Company:
@@ -137,7 +139,12 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
             directory=joined.directory_id,
         )
     )
-    return Company(registry=registry, around=ground.surroundings(peering.replicas), peering=peering)
+    return Company(
+        registry=registry,
+        around=ground.surroundings(peering.replicas),
+        peering=peering,
+        known=lambda: acquaintances.known,
+    )
 
 
 async def _start_meta_server(starting: contextlib.AsyncExitStack, ground: Ground) -> MetaServer:
@@ -230,7 +237,7 @@ class Acquaintances:
     def __init__(self, me: BrokerId, know: Callable[[Mapping[Node, str]], None]) -> None:
         self._me = me
         self._know = know
-        self._known: dict[BrokerId, BrokerImage] = {}
+        self.known: dict[BrokerId, BrokerImage] = {}
 
     def follow(self, image: ClusterImage) -> None:
         used = {
@@ -239,9 +246,9 @@ class Acquaintances:
             for partition in topic.partitions
             for broker in partition.replicas
         }
-        kept = {key: known for key, known in self._known.items() if key in used}
+        kept = {key: known for key, known in self.known.items() if key in used}
         known = kept | dict(image.brokers)
         known.pop(self._me, None)
-        if known != self._known:
-            self._known = known
+        if known != self.known:
+            self.known = known
             self._know({broker.node: broker.address for broker in known.values()})

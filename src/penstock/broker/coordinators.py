@@ -37,7 +37,8 @@ async def _leader(context: Context, topic: str, make: Callable[[], Awaitable[Non
         await make()
         image = context.registry.image
     found = image.topics.get(topic)
-    leader = None if found is None else image.brokers.get(context.leaders.of(found, 0).broker)
+    leaders = context.leaders
+    leader = None if found is None else leaders.brokers.get(leaders.of(found, 0).broker)
     if leader is None:
         raise NotCoordinator(f"{topic} has no leader now: try again.")
     return leader

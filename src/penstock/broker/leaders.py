@@ -8,6 +8,7 @@ anybody can know; everything else is a refusal that says where to go.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.broker.partition import Partition
@@ -16,8 +17,9 @@ from penstock.model.errors import NotLeader, UnknownTopic
 from penstock.model.ids import BrokerId, PartitionId
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.net.clock import Clock
+from penstock.raft.membership import Node
 from penstock.registry.api import Registry
-from penstock.registry.image import TopicImage
+from penstock.registry.image import BrokerImage, TopicImage
 from penstock.replication.replicas import Leader as LeaderClaim
 from penstock.replication.replicas import Replicas
 from penstock.replication.transport import TIMING
@@ -49,13 +51,16 @@ class Leaders:
         partitions: Partitions,
         clock: Clock,
         replicas: Replicas | None = None,
+        known: Callable[[], Mapping[BrokerId, BrokerImage]] = dict,
     ) -> None:
-        """replicas: where the other brokers' claims are; None on a lone broker."""
+        """replicas: where the other brokers' claims are; None on a lone broker. known: the other
+        brokers, also those that the registry has lost."""
         self._me = me
         self._registry = registry
         self._partitions = partitions
         self._clock = clock
         self._replicas = replicas
+        self._known = known
 
     def of(self, topic: TopicImage, number: int) -> Leader:
         """Who leads the partition."""
@@ -73,12 +78,29 @@ class Leaders:
             return Leader(replicas[0], 0, replicas)
         return Leader(NO_BROKER, 0, ())
 
+    @property
+    def brokers(self) -> Mapping[BrokerId, BrokerImage]:
+        """To whom clients can be sent: who is registered, and who is heard though the registry has
+        lost it. It leads what it led, since that needs no registry."""
+        registered = self._registry.image.brokers
+        lost = {
+            broker.id: broker
+            for broker in self._known().values()
+            if broker.id not in registered and self._is_heard(broker.node)
+        }
+        return {**registered, **lost} if lost else registered
+
+    def _is_heard(self, node: Node) -> bool:
+        return self._replicas is not None and self._replicas.heard_ms(node) >= self._since_ms()
+
+    def _since_ms(self) -> int:
+        return round(self._clock.monotonic() * 1000) - _CLAIM_MS_MAX
+
     def claim(self, topic: TopicImage, number: int) -> LeaderClaim | None:
         """What the partition's leader says of it, if one was heard lately."""
         if self._replicas is None:
             return None
-        since_ms = round(self._clock.monotonic() * 1000) - _CLAIM_MS_MAX
-        claim = self._replicas.leader(PartitionId(topic.id, number), since_ms)
+        claim = self._replicas.leader(PartitionId(topic.id, number), self._since_ms())
         # One of this broker's own that it cannot keep yet, or no longer, helps nobody.
         return None if claim is None or claim.node.broker == self._me else claim
 

@@ -183,7 +183,7 @@ class Partitions:
             partition.is_open = False
             partition.wake_all()
             # First of all, or others would give it something to do again.
-            self._leave(partition)
+            _leave(self._replicas, partition)
         for partition in partitions:
             await _idle(partition)
         for partition in partitions:
@@ -196,7 +196,7 @@ class Partitions:
     async def let_go(self, partition: Partition, memory: bytes) -> None:
         """Throw away this copy of a partition, which others have; nothing is heard of it once this
         has begun. memory: see `TopicFolders.let_go`. StorageError."""
-        self._leave(partition)
+        _leave(self._replicas, partition)
         partition.is_open = False
         partition.wake_all()
         await _idle(partition)
@@ -216,7 +216,7 @@ class Partitions:
         ends: CleanEnds = {}
         for partition in self.all():
             partition.is_open = False
-            self._leave(partition)
+            _leave(self._replicas, partition)
         for partition in self.all():
             await _idle(partition)
             try:
@@ -275,10 +275,6 @@ class Partitions:
             self._replicas.add(Participant(replica))
         return partition
 
-    def _leave(self, partition: Partition) -> None:
-        if self._replicas is not None:
-            self._replicas.remove(partition.replica.partition)
-
     def _tell_led(self, partition: Partition, is_leader: bool) -> None:
         loop = asyncio.get_running_loop()
         for callback in self._leadership_watchers:
@@ -296,6 +292,11 @@ class Partitions:
             f"There is no partition {partition} of a topic {topic!r} here: "
             f"see `penstock topics describe {topic}`."
         )
+
+
+def _leave(replicas: Replicas | None, partition: Partition) -> None:
+    if replicas is not None:
+        replicas.remove(partition.replica.partition)
 
 
 async def _idle(partition: Partition) -> None:

@@ -105,10 +105,12 @@ class Topics:
     @property
     def replicas_default(self) -> int:
         """How many copies a topic has that is made without saying how many."""
-        return min(
-            self._config.replication_factor_default or REPLICATION_FACTOR,
-            len(self._registry.image.brokers),
-        )
+        return self._possible(self._config.replication_factor_default or REPLICATION_FACTOR)
+
+    def _possible(self, replicas: int) -> int:
+        """So many, or as many brokers as may get any."""
+        image = self._registry.image
+        return max(min(replicas, len(image.brokers.keys() - image.drained)), 1)
 
     def check_new(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Raise what `create` would, without making anything."""
@@ -176,7 +178,7 @@ class Topics:
         """
         if not self.is_known(name):
             image = self._registry.image
-            replicas = min(self._config.internal_replication_factor, len(image.brokers))
+            replicas = self._possible(self._config.internal_replication_factor)
             placement = None
             if beside is not None and (other := image.topics.get(beside)) is not None:
                 placement = [other.partitions[0].replicas]

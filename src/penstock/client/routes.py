@@ -78,6 +78,9 @@ class Routes:
         self._coordinator_questions: Shared[Coordinator, int] = Shared()
         # Who was asked last for one and had no answer.
         self._asked_for_coordinator: Channel | None = None
+        # Who was asked last for a route and knew no leader: it may be cut off from one that others
+        # hear.
+        self._asked_for_leader: Channel | None = None
         self._listeners: list[Callable[[TopicRoute], None]] = []
 
     def listen(self, listener: Callable[[TopicRoute], None]) -> None:
@@ -229,15 +232,28 @@ class Routes:
         return found.broker
 
     async def _ask(self, name: str, create: bool) -> TopicRoute:
+        asked: Channel | None = None
+
+        async def channel(failures: int, failed: Channel | None) -> Channel:
+            del failures
+            nonlocal asked
+            asked = await self._links.any_broker(avoid=failed or self._asked_for_leader)
+            return asked
+
         request = pb.MetadataRequest(topics=[name], create_missing=create)
-        response = await self.call_any(METADATA, request)
+        attempt_s = self._config.connect_timeout_s
+        response, _ = await self._call(channel, METADATA, request, True, attempt_s)
+        self._asked_for_leader = None
         self._learn_brokers(response)
         for topic in response.topics:
             if topic.name == name and topic.HasField("error"):
                 self.forget(name)
                 raise from_code(topic.error.code, topic.error.message)
             if topic.name == name:
-                return self._learn(topic)
+                route = self._learn(topic)
+                if NO_LEADER in route.leaders:
+                    self._asked_for_leader = asked
+                return route
         raise UnknownTopic(f"The broker knows nothing of topic {name!r}: create it first.")
 
     def _learn_brokers(self, response: pb.MetadataResponse) -> None:

@@ -12,7 +12,6 @@ BrokerId = NewType("BrokerId", int)
 TopicId = NewType(
     "TopicId", str
 )  # 32 hexadecimal digits; a topic deleted and made again gets a new one
-Term = NewType("Term", int)
 
 # Topics that hold the broker's own state. Clients may read them, only the broker writes them.
 INTERNAL_PREFIX: Final = "__"

@@ -1,7 +1,7 @@
 """The cluster as one broker knows it: an immutable picture, replaced whole at every change.
 
 Nothing on the data path asks the registry a question; it looks at the image it has. Not who leads
-at this moment: the brokers tell each other that, and a registry only fills in who should.
+at this moment: the brokers tell each other that.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
 
 from penstock.model.errors import CorruptFacts, UnknownTopic, UnknownTopicId
-from penstock.model.ids import BrokerId, Term, TopicId
+from penstock.model.ids import BrokerId, TopicId
 from penstock.model.limits import DELETED_PARTITIONS_MAX, DELETED_TOPICS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.raft.membership import Node
@@ -38,24 +37,17 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """Who leads a partition and who is to have a copy."""
+    """Who is to have a copy of a partition."""
 
-    leader: BrokerId
-    """Whoever is known to lead; as long as nobody is, the preferred leader."""
-    term: Term
     replicas: tuple[BrokerId, ...]
     """The target: who has a copy when all moves are done. The first is the preferred leader."""
     voters: tuple[Node, ...] = ()
     """Who the partition began with. Who votes now is in the partition's own log."""
 
 
-FIRST_TERM: Final = Term(0)
-"""Of a partition of which no leader is known."""
-
-
 def placed(replicas: tuple[BrokerId, ...], voters: tuple[Node, ...]) -> PartitionImage:
     """A partition as the registry knows it."""
-    return PartitionImage(leader=replicas[0], term=FIRST_TERM, replicas=replicas, voters=voters)
+    return PartitionImage(replicas=replicas, voters=voters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

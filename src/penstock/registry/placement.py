@@ -13,21 +13,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 from penstock.model.errors import InvalidReplication
 from penstock.model.ids import BrokerId, TopicPartition
 from penstock.registry.facts import Move, Replicas
 from penstock.registry.image import ClusterImage
 from penstock.registry.layout import Layout
-
-
-class Transfer(NamedTuple):
-    """Leadership that should go to the preferred leader."""
-
-    topic: str
-    partition: int
-    leader: BrokerId
 
 
 def place(
@@ -93,19 +84,6 @@ def change_replication(image: ClusterImage, topic: str, replication_factor: int)
         replicas = _filled(layout, partition, replicas, replication_factor)
         layout.set(partition, replicas)
     return layout.moves()
-
-
-def leaders_to_return(image: ClusterImage) -> list[Transfer]:
-    """Partitions that another than the preferred leader leads, which is there to take over."""
-    return [
-        Transfer(topic.name, number, preferred)
-        for topic in image.topics.values()
-        if not topic.deleting
-        for number, partition in enumerate(topic.partitions)
-        if (preferred := partition.replicas[0]) != partition.leader
-        and preferred in image.brokers
-        and preferred not in image.drained
-    ]
 
 
 def _check_factor(layout: Layout, topic: str, replication_factor: int) -> None:

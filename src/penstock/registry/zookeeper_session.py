@@ -193,7 +193,8 @@ class ZooKeeperSession:
 
     def children(self, path: str) -> list[str]:
         """The names of the znode's children, watched from now on."""
-        return self._patiently(partial(self._children, self._full(path)))
+        request = partial(self._client.get_children_async, self._full(path), self._watch)
+        return self._patiently(lambda: list(self._answer(request())))
 
     def ensure(self, path: str) -> None:
         """Make the znode, without data, if it is not there."""
@@ -296,9 +297,6 @@ class ZooKeeperSession:
         if self._answer(self._client.exists_async(self._full(path), self._watch)) is None:
             return None
         return self._read_some([path])[0]
-
-    def _children(self, full_path: str) -> list[str]:
-        return list(self._answer(self._client.get_children_async(full_path, self._watch)))
 
     def _patiently(self, request: Callable[[], Result]) -> Result:
         """The answer to something that can be asked again, after a few attempts if need be."""

@@ -8,6 +8,7 @@ and something had happened in it.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import sys
 import time
@@ -130,21 +131,12 @@ class Scene:
 
         return until(look, f"another controller than broker {not_by}")
 
-    def wait_brokers(self, *expected: int, seen_by: int | None = None) -> None:
-        """Until all that answer, or this one, hold just these for alive."""
-
-        def look() -> bool:
-            seen = {each: view.brokers for each, view in self.views().items()}
-            return (
-                {*seen.values()} == {frozenset(expected)}
-                if seen_by is None
-                else (seen.get(seen_by) == frozenset(expected))
-            )
-
-        until(lambda: look() or None, f"brokers {expected}")
-
-    def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        until(lambda: holds() or None, what)
+    def wait_brokers(self, *expected: int) -> None:
+        """Until all that answer hold just these for alive."""
+        until(
+            lambda: {view.brokers for view in self.views().values()} == {frozenset(expected)},
+            f"brokers {expected}",
+        )
 
     def wait_in_sync(self, count: int = 3) -> None:
         """Until so many replicas of each partition have everything."""
@@ -160,18 +152,38 @@ class Scene:
             visitor.start()
             visitor.finish_at(dict.fromkeys(range(PARTITIONS), 1))
 
+    def wait_settled(self) -> None:
+        """Until all copies are where they should be, and nowhere else."""
+        until(lambda: asyncio.run(self._is_settled()), "all copies in their places")
+
+    async def _is_settled(self) -> bool:
+        async with penstock.connect(self.bootstrap) as mq:
+            return not (await mq.cluster.status(moving_only=True)).partitions
+
     # --- from the beginning to the end -----------------------------------------------------------
 
     def make_topic(self, name: str, replicas: int = 3) -> None:
+        """As soon as the registry can be changed."""
         new = NewTopic(name, PARTITIONS, replicas)
-        for future in self._admin.create_topics([new], request_timeout=5).values():
-            future.result(RECOVERY_S_MAX)
+
+        def made() -> bool:
+            if name not in self._admin.list_topics(timeout=3).topics:
+                for future in self._admin.create_topics([new], request_timeout=5).values():
+                    future.result(RECOVERY_S_MAX)
+            return True
+
+        until(made, f"topic {name}")
 
     def begin(self) -> None:
         self.make_topic(self.topic)
         for number in range(PARTITIONS):
             self.leader(number)
         self.hire(*self.producers, *self.followers)
+        # Whoever is only beginning is told of errors that it would get over later.
+        until(
+            lambda: all(self.history.reads[follower.name] for follower in self.followers),
+            "something to read",
+        )
         self.wait_acknowledged()
 
     def hire(self, *workers: Worker) -> None:
@@ -193,6 +205,7 @@ class Scene:
         self.history.check(whole)
         assert self.history.count(Outcome.UNKNOWN) == 0, report
         check_replicas_equal(self, ends)
+        check_nobody_failed(self.cluster)
 
     def abandon(self) -> None:
         for worker in self._hired:
@@ -255,6 +268,13 @@ def check_replicas_equal(scene: Scene, ends: Mapping[int, int]) -> None:
     while different := _different(scene, ends):
         assert time.monotonic() < deadline_s, f"copies differ: {different[:5]}"
         time.sleep(0.1)
+
+
+def check_nobody_failed(cluster: Cluster) -> None:
+    """No broker met anything that it was not made for."""
+    for broker_id in cluster.ids:
+        before, found, after = cluster.log(broker_id).partition("Traceback")
+        assert not found, f"broker {broker_id}: {before[-500:]}{found}{after[:2000]}"
 
 
 def _different(scene: Scene, ends: Mapping[int, int]) -> list[str]:

@@ -12,7 +12,7 @@ import resource
 from pathlib import Path
 
 from tests.cluster_support import Cluster
-from tests.system.cluster.scene import PARTITIONS, under_load
+from tests.system.cluster.scene import PARTITIONS, under_load, until
 
 
 def test_a_disk_is_full_for_a_while(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_disk_is_full_for_a_while(tmp_path: Path) -> None:
         resource.prlimit(process_id, resource.RLIMIT_FSIZE, (0, before[1]))
         scene.wait_led(0, not_by=full)
         scene.wait_acknowledged()
-        scene.wait_until(
+        until(
             lambda: all(full not in scene.in_sync(number) for number in range(PARTITIONS)),
             "one less in sync",
         )
@@ -45,6 +45,7 @@ def test_a_broker_comes_back_with_nothing(tmp_path: Path) -> None:
         cluster.start(wiped)
         scene.wait_acknowledged()
         scene.wait_in_sync()
+        scene.wait_settled()
         # It counts: with one other it is enough.
         other = next(each for each in cluster.ids if each != wiped)
         cluster.kill(other)

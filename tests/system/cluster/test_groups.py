@@ -154,9 +154,9 @@ def wait_going_on(members: list[Member]) -> None:
         until(partial(_goes_on, member, seen), member)
 
 
-def _goes_on(member: Member, before: tuple[int, int]) -> bool | None:
+def _goes_on(member: Member, before: tuple[int, int]) -> bool:
     read, committed = member.seen
-    return (read >= before[0] + 100 and committed > before[1]) or None
+    return read >= before[0] + 100 and committed > before[1]
 
 
 def wait_read_everything(scene: Scene, members: list[Member]) -> None:
@@ -165,7 +165,7 @@ def wait_read_everything(scene: Scene, members: list[Member]) -> None:
         sent for sent, send in scene.history.sends.items() if send.outcome is Outcome.ACKNOWLEDGED
     }
     until(
-        lambda: acknowledged <= set().union(*(member.read for member in members)) or None,
+        lambda: acknowledged <= set().union(*(member.read for member in members)),
         f"all messages for {members[0].group}",
     )
 

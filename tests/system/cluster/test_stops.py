@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tests.cluster_support import Cluster
-from tests.system.cluster.scene import PARTITIONS, under_load
+from tests.system.cluster.scene import PARTITIONS, under_load, until
 
 # Several times what it takes to replace a leader.
 STANDSTILL_S = 5.0
@@ -35,7 +35,7 @@ def test_a_follower_stands_still(tmp_path: Path) -> None:
         leader = scene.leader(0)
         follower = next(each for each in cluster.ids if each != leader)
         cluster.stop(follower)
-        scene.wait_until(lambda: scene.in_sync(0) == set(cluster.ids) - {follower}, "fewer in sync")
+        until(lambda: scene.in_sync(0) == set(cluster.ids) - {follower}, "fewer in sync")
         scene.wait_acknowledged()
         assert scene.leader(0) == leader
         cluster.resume(follower)

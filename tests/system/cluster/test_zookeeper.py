@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.cluster_support import Cluster
 from tests.proxy_support import Network
-from tests.system.cluster.scene import Scene, under_load, until
+from tests.system.cluster.scene import under_load, until
 from tests.zookeeper_support import ZooKeeperEnsemble
 
 # How long ZooKeeper is gone: beyond all sessions, which are of five seconds. A minute by
@@ -36,7 +36,7 @@ def test_zookeeper_s_leader_dies_and_then_a_partition_s(tmp_path: Path) -> None:
         first.kill()
         scene.wait_acknowledged()
         until(lambda: any(each.mode() == "leader" for each in ensemble.servers), "another leader")
-        make_topic(scene, "later")
+        scene.make_topic("later", replicas=2)
         leader = scene.leader(0)
         cluster.kill(leader)
         scene.wait_led(0, not_by=leader)
@@ -70,7 +70,7 @@ def test_zookeeper_is_gone_for_a_while(tmp_path: Path) -> None:
             server.wait()
         cluster.start(leader)
         scene.wait_brokers(*cluster.ids)
-        make_topic(scene, "later")
+        scene.make_topic("later", replicas=2)
         scene.wait_in_sync()
 
 
@@ -90,8 +90,6 @@ def test_a_broker_s_session_expires_while_it_leads(tmp_path: Path) -> None:
             cut_s = time.monotonic()
             network.cut_off(lost, [ZOOKEEPER])
             scene.wait_controller(not_by=lost)
-            others = set(cluster.ids) - {lost}
-            scene.wait_brokers(*others, seen_by=min(others))
             assert time.monotonic() - cut_s > 2, "the session had no time to expire"
             time.sleep(3)
             scene.wait_acknowledged()
@@ -101,7 +99,7 @@ def test_a_broker_s_session_expires_while_it_leads(tmp_path: Path) -> None:
             assert gap_s < 2, "its partitions waited for nothing"
             network.heal()
             scene.wait_brokers(*cluster.ids)
-            make_topic(scene, "later")
+            scene.make_topic("later", replicas=2)
 
 
 def test_a_broker_stands_still_until_its_session_expires(tmp_path: Path) -> None:
@@ -122,14 +120,4 @@ def test_a_broker_stands_still_until_its_session_expires(tmp_path: Path) -> None
         cluster.resume(lost)
         scene.wait_brokers(*cluster.ids)
         scene.wait_in_sync()
-        make_topic(scene, "later")
-
-
-def make_topic(scene: Scene, name: str) -> None:
-    """As soon as the registry can be changed."""
-
-    def made() -> bool:
-        scene.make_topic(name, replicas=2)
-        return True
-
-    until(made, f"topic {name}")
+        scene.make_topic("later", replicas=2)

@@ -202,11 +202,6 @@ class FakeState:
         partitions += [FakePartition() for _ in range(request.total - len(partitions))]
         return pb.AddPartitionsResponse()
 
-    def _findcoordinator(self, request: pb.FindCoordinatorRequest, data: memoryview) -> Envelope:
-        broker = self.coordinators.get(request.kind, self.broker_id)
-        address = self.peers.get(broker, self.address)
-        return pb.FindCoordinatorResponse(broker=broker, address=address)
-
     def _commitoffsets(self, request: pb.CommitOffsetsRequest, data: memoryview) -> Envelope:
         for entry in request.offsets:
             self.offsets[request.group][entry.topic, entry.partition] = entry.offset
@@ -330,6 +325,11 @@ class FakeBroker(FakeState):
                 await asyncio.sleep(0)
 
     # --- serving -------------------------------------------------------------------------------
+
+    def _findcoordinator(self, request: pb.FindCoordinatorRequest, data: memoryview) -> Envelope:
+        broker = self.coordinators.get(request.kind, self.broker_id)
+        address = self.peers.get(broker, self.address)
+        return pb.FindCoordinatorResponse(broker=broker, address=address)
 
     def _session(self, connection: Connection) -> Channel:
         channel = Channel(connection, self._serve)

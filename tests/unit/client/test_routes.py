@@ -103,12 +103,26 @@ async def test_leaders_are_found_by_broker(broker: FakeBroker, routes: Routes) -
         assert await routes.leader("orders", 1) is peer
         with pytest.raises(UnknownTopic, match="has 2"):
             await routes.leader("orders", 2)
-        broker.leaders["orders", 0] = -1
-        with pytest.raises(NotLeader, match="no leader"):
-            await routes.leader("orders", 0, refresh=True)
         broker.leaders["orders", 0] = 9
         with pytest.raises(ConnectionLost, match="Broker 9"):
             await routes.leader("orders", 0, refresh=True)
+
+
+async def test_where_one_broker_knows_no_leader_another_is_asked(
+    broker: FakeBroker, routes: Routes
+) -> None:
+    """It may be the only one that does not hear the leader."""
+    async with FakeBroker(broker_id=7) as other:
+        for each in (broker, other):
+            each.peers |= {0: broker.address, 7: other.address}
+            each.create("orders", 1)
+        broker.leaders["orders", 0] = -1
+        with pytest.raises(NotLeader, match="no leader"):
+            await routes.leader("orders", 0)
+        assert other.count(METADATA) == 0
+        found = await routes.leader("orders", 0, refresh=True)
+        assert other.count(METADATA) == 1
+        assert await routes.broker(7) is found
 
 
 async def test_a_partition_newer_than_the_route_is_found(
@@ -230,7 +244,7 @@ async def test_while_there_is_no_coordinator_it_is_waited_for(
 
 async def test_whoever_does_not_answer_is_not_asked_all_the_time(broker: FakeBroker) -> None:
     """R-CORE-5: a broker that hangs, or is still starting, holds up no route for long."""
-    config = ClientConfig(retry_backoff_ms=1, retry_backoff_ms_max=2, connect_timeout_ms=100)
+    config = ClientConfig(retry_backoff_ms=1, retry_backoff_ms_max=2, connect_timeout_ms=400)
     async with FakeBroker(broker_id=5) as other:
         other.create("orders", 1)
         links = Links([parse_address(broker.address), parse_address(other.address)], config)

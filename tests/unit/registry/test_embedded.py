@@ -27,7 +27,7 @@ async def test_topics_survive_a_restart(tmp_path: Path) -> None:
     again = open_registry(tmp_path).image
     assert again.topic("orders") == made
     assert list(again.topics) == ["orders", "events"]
-    assert {placement.leader for placement in made.partitions} == {1}
+    assert {placement.replicas for placement in made.partitions} == {(1,)}
 
 
 async def test_a_topic_is_made_once(tmp_path: Path) -> None:

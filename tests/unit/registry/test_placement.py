@@ -9,11 +9,9 @@ import pytest
 from penstock.model.errors import InvalidReplication
 from penstock.registry.facts import Move
 from penstock.registry.placement import (
-    Transfer,
     balance,
     change_replication,
     evacuate,
-    leaders_to_return,
     place,
 )
 from tests.registry_support import (
@@ -173,18 +171,8 @@ def test_replicas_cannot_be_added_beside_dead_ones_that_count() -> None:
         change_replication(crowded, "orders", 3)
 
 
-def test_leadership_goes_back_to_preferred_leaders_that_are_there() -> None:
-    image = cluster(THREE, {"orders": [ids(1, 2), ids(2, 1), ids(9, 1), ids(3, 1)]}, drained=[3])
-    topic = image.topics["orders"]
-    led_by_one = tuple(replace(partition, leader=ids(1)[0]) for partition in topic.partitions)
-    topics = {"orders": replace(topic, partitions=led_by_one)}
-    returns = leaders_to_return(replace(image, topics=topics))
-    assert returns == [Transfer("orders", 1, ids(2)[0])]
-
-
 def test_a_topic_that_is_being_deleted_is_left_alone() -> None:
     image = cluster(THREE, {"orders": [ids(1), ids(1), ids(1)]})
     topic = replace(image.topics["orders"], deleting=True)
     image = replace(image, topics={"orders": topic})
     assert balance(image) == evacuate(image, ids(1)[0]) == []
-    assert leaders_to_return(image) == []

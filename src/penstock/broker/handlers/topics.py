@@ -21,7 +21,7 @@ async def metadata(context: Context, request: pb.MetadataRequest) -> pb.Metadata
                 failures[name] = error
     image = context.registry.image
     response = pb.MetadataResponse(cluster_id=image.cluster_id)
-    for broker in image.brokers.values():
+    for broker in context.leaders.brokers.values():
         response.brokers.add(id=broker.id, address=broker.address)
     names = list(image.topics) if request.all_topics else list(request.topics)
     for name in names:

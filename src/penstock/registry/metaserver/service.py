@@ -232,7 +232,7 @@ class MetaService:
         there = "no cluster" if facts is None else f"the cluster {facts.cluster_id}"
         raise InvalidConfig(
             f"These meta servers keep {there}, and the broker belongs to {cluster_id}: correct the "
-            "registry's address, or give the broker a new data folder."
+            "registry's address, or restore what the servers kept."
         )
 
     # --- the proof that this server leads --------------------------------------------------------

@@ -97,7 +97,7 @@ def _response(
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(broker.id, *host_and_port(broker.address))
-            for broker in image.brokers.values()
+            for broker in context.leaders.brokers.values()
         ],
         cluster_id=image.cluster_id,
         controller_id=controller_id(image),
@@ -151,7 +151,5 @@ def _partition(context: Context, topic: TopicImage, number: int) -> MetadataResp
         leader_epoch=leader.term,
         replica_nodes=replicas,
         isr_nodes=leader.in_sync,
-        offline_replicas=[
-            broker for broker in replicas if broker not in context.registry.image.brokers
-        ],
+        offline_replicas=[broker for broker in replicas if broker not in context.leaders.brokers],
     )
