@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.cluster_support import Cluster
 from tests.system.cluster.scene import PARTITIONS, under_load, until
 
-# Several times what it takes to replace a leader.
-STANDSTILL_S = 5.0
+# Several times what it takes to replace a leader, and longer than a session of six seconds.
+STANDSTILL_S = 7.5
 
 
 def test_a_leader_stands_still(tmp_path: Path) -> None:
@@ -24,7 +24,10 @@ def test_a_leader_stands_still(tmp_path: Path) -> None:
         scene.wait_acknowledged()
         assert scene.history.longest_gap_s(0, stopped_s) > 0.5, "nobody had to be elected"
         time.sleep(max(stopped_s + STANDSTILL_S - time.monotonic(), 0))
+        others = [each for each in cluster.ids if each != leader]
+        scene.wait_brokers(*others)
         cluster.resume(leader)
+        scene.wait_brokers(*cluster.ids)
         scene.wait_in_sync()
         scene.wait_acknowledged()
 
