@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from penstock.broker.broker import Broker
-from penstock.broker.partitions import Partitions
+from penstock.broker.topic_folders import TopicFolders
 from penstock.model.errors import PenstockError, StorageError, StorageFailed
 from penstock.model.topic_config import TopicConfig
 from penstock.protocol import calls
@@ -229,11 +229,11 @@ async def test_a_deletion_that_failed_can_be_repeated(monkeypatch: pytest.Monkey
         await client.create("orders", partitions=2, durability="os")
         await client.produce("orders", batch([b"a"]))
 
-        def fail(self: Partitions, topic: str) -> None:
+        def fail(self: TopicFolders, topic: str) -> None:
             raise StorageFailed(f"no trash for {topic}")
 
         with monkeypatch.context() as failing:
-            failing.setattr(Partitions, "_move_to_trash", fail)
+            failing.setattr(TopicFolders, "move_to_trash", fail)
             with pytest.raises(StorageFailed, match="no trash"):
                 await delete(client, "orders")
         await delete(client, "orders")

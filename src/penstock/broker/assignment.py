@@ -41,6 +41,8 @@ class Assignment:
         self._followed: dict[str, TopicImage] = {}
         # What was there when the broker started.
         self._found: dict[str, tuple[int, ...]] = {}
+        # Folders of topics that are gone, which are yet to be put away.
+        self._leftovers: dict[str, tuple[TopicId, bool]] = {}
         self._following: asyncio.Task[None] | None = None
         self._is_running = False
 
@@ -124,6 +126,7 @@ class Assignment:
             logger.exception("Following the registry failed in a way nobody foresaw")
 
     async def _follow(self, image: ClusterImage) -> None:
+        await self._put_leftovers_away(image)
         for name, topic_id in self._partitions.topic_ids.items():
             topic = image.topics.get(name)
             if topic is None or topic.deleting or topic.id != topic_id:
@@ -155,7 +158,15 @@ class Assignment:
         is_empty = all(partition.replica.log.next_offset == 0 for partition in partitions)
         await self._partitions.close_topic(name)
         self._followed.pop(name, None)
-        await self._put_away(name, topic_id, image, is_empty=is_empty)
+        self._leftovers[name] = topic_id, is_empty
+        await self._put_leftovers_away(image)
+
+    async def _put_leftovers_away(self, image: ClusterImage) -> None:
+        """One that could not be is tried again before anything else: a topic of its name would be
+        taken for it."""
+        for name, (topic_id, is_empty) in list(self._leftovers.items()):
+            await self._put_away(name, topic_id, image, is_empty=is_empty)
+            del self._leftovers[name]
 
     async def _put_away(
         self, name: str, topic_id: TopicId | None, image: ClusterImage, *, is_empty: bool = False
