@@ -32,6 +32,8 @@ FAULTS = {
     "one-way cut",
     "orderly stop",
     "pause",
+    "relay of leaders",
+    "removed copy",
     "slow disk",
     "split network",
     "transfer",

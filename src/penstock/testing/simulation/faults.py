@@ -15,6 +15,7 @@ from penstock.testing.simulation.cluster import Cluster
 from penstock.testing.simulation.disk_faults import DiskFaults
 from penstock.testing.simulation.machine_faults import MachineFaults
 from penstock.testing.simulation.network_faults import NetworkFaults
+from penstock.testing.simulation.relay import Relay
 
 Fault = Callable[[], None]
 
@@ -29,10 +30,14 @@ class Faults:
         self._networks = NetworkFaults(cluster, self._random)
         self._disks = DiskFaults(cluster, self._random)
         self._changes = Changes(cluster, self._random)
+        self._relay = Relay(cluster, self._random)
         self._faults = self._named()
         self._weights = self._draw_weights()
-        if self._random.random() < 0.25:
+        kind = self._random.random()
+        if kind < 0.2:
             self._begin_storm()
+        elif kind < 0.4:
+            self._begin_contest()
 
     def strike(self) -> None:
         """Something happens."""
@@ -61,6 +66,7 @@ class Faults:
             "pause": self._machines.pause,
             "brittle": self._machines.make_brittle,
             "leader cut off": self._strand,
+            "relay of leaders": self._relay.run,
             "impatience": self._machines.hurry,
             "split network": self._networks.split,
             "one-way cut": self._networks.cut_one_way,
@@ -91,6 +97,7 @@ class Faults:
             "pause": 4,
             "brittle": 2,
             "leader cut off": 6,
+            "relay of leaders": 1,
             "impatience": 5,
             "split network": 4,
             "one-way cut": 3,
@@ -115,9 +122,22 @@ class Faults:
             for fault, weight in weights.items()
         }
 
+    def _begin_contest(self) -> None:
+        """Leaders are cut off or die while they send, come back, and lead again (paper, 5.4.2)."""
+        self._machines.make_all_brittle(0.03)
+        self._weights = {
+            "relay of leaders": 12,
+            "leader cut off": 12,
+            "impatience": 10,
+            "killed broker": 6,
+            "mended network": 8,
+            "start": 8,
+            "repaired disks": 1,
+        }
+
     def _begin_storm(self) -> None:
         """All campaign against each other all the time, and crash right after they voted."""
-        self._machines.begin_storm()
+        self._machines.make_all_brittle(0.15)
         self._weights = {
             "impatience": 20,
             "start": 4,

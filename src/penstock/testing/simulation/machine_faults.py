@@ -19,10 +19,10 @@ class MachineFaults:
         self._random = random
         self._machines = list(cluster.machines.values())
 
-    def begin_storm(self) -> None:
-        """From now on all crash right after they voted, now and then."""
+    def make_all_brittle(self, brittleness: float) -> None:
+        """From now on all crash right after they said or saved something, so often."""
         for machine in self._machines:
-            machine.brittleness = 0.15
+            machine.brittleness = brittleness
 
     def kill(self) -> None:
         machine = self._random.choice(self._machines)

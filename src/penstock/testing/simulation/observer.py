@@ -7,6 +7,7 @@ to go) only grows, over all lives of all brokers.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Final
 
 from penstock.model.ids import PartitionId
@@ -125,9 +126,11 @@ class Observer:
         disks: dict[Node, SimulatedDisk],
         *,
         durably: bool,
+        rotted: Collection[int],
     ) -> None:
         """A producer that waits for all is about to be answered. disks: all there ever were.
-        durably: it must be on the platter, and not only in the cache."""
+        durably: it must be on the platter, and not only in the cache. rotted: brokers whose disks
+        may have had it before bits of it decayed."""
         served.copy.refresh()
         fact = served.copy.fact_at(base_offset)
         is_deleted = base_offset < self.watch(served.plan.id).deleted_offset
@@ -137,7 +140,7 @@ class Observer:
         holders = [
             node
             for node, disk in disks.items()
-            if disk.holds(served.plan.folder, fact.value, durably=durably)
+            if node.broker in rotted or disk.holds(served.plan.folder, fact.value, durably=durably)
         ]
         state = served.replica.consensus.raft.state
         checkers.acknowledged_is_on_enough_disks(

@@ -76,7 +76,7 @@ def partition_plan(
 def draw_plan(seed: int) -> Plan:
     """The seed's."""
     random = Random(f"plan {seed}")  # noqa: S311 - it must be repeatable, not secret
-    brokers = tuple(range(1, random.choice((1, 2, 3, 3, 3, 3, 4, 5)) + 1))
+    brokers = tuple(range(1, random.choice((1, 2, 3, 3, 3, 4, 5, 5)) + 1))
     is_machine_crashing = random.random() < 0.7
     partitions = []
     for number in range(random.choice((1, 1, 2, 3))):

@@ -468,5 +468,6 @@ class _Answer(Append):
                 # Where a flush fails and the process dies before it can say so, the cache has what
                 # the platter lacks, and nobody can tell: only the machine's crash would show it.
                 durably=is_flushed and world.plan.is_machine_crashing,
+                rotted=world.rotted,
             )
         process.reply(self._reply, self.base_offset if error is None else error)
