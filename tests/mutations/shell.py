@@ -34,7 +34,7 @@ SHELL: Final = (
         "replication/replica.py",
         "            # First, or the commit of another's batch could pass for that of one proposed "
         "here.\n            self._lose_leadership()",
-        "            self.is_leader = self._accepts = False",
+        "            self.is_leader = self.accepts = False",
     ),
     one(
         "proposals taken while a newer term is saved",
@@ -95,8 +95,8 @@ SHELL: Final = (
     one(
         "producers not recovered when a log is cut",
         "broker/partition.py",
-        "        self.producers = self._recover_producers() if producers is None else producers\n",
-        "        del producers\n",
+        "        self.producers = producers\n",
+        "",
         _PARTITION_TESTS,
     ),
     one(
@@ -118,7 +118,7 @@ SHELL: Final = (
     one(
         "a batch that failed to be written is remembered",
         "broker/partition.py",
-        "                self.producers.restore(producer_id, previous)",
+        "                self.producers.restore(header.producer_id, previous)",
         "                pass",
         _PARTITION_TESTS,
     ),

@@ -129,6 +129,13 @@ class Leaders:
             raise self._elsewhere(self._registry.image.topic(topic), number)
         return found
 
+    def turn_away(self, topic: str, number: int, batch: memoryview) -> None:
+        """A producer's batch is refused for now. This broker may lead when those come that were
+        sent after it."""
+        partition = self._partitions.get(topic, number)
+        if partition is not None:
+            partition.turn_away(batch)
+
     def as_deleted(self, topic: TopicImage) -> DeletedTopic:
         """What is remembered of the topic if it is deleted now."""
         partitions = []

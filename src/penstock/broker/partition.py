@@ -12,12 +12,21 @@ from collections.abc import Callable, Sequence
 
 from penstock.broker.admission import Admission
 from penstock.coordination.producer_state import ProducerEntry, ProducerState
-from penstock.model.errors import NotEnoughReplicas, PenstockError, StorageError
+from penstock.coordination.refused_sequences import RefusedSequences
+from penstock.model.errors import (
+    BatchError,
+    Busy,
+    NotEnoughReplicas,
+    OutOfOrderSequence,
+    PenstockError,
+    StorageError,
+    UnknownProducer,
+)
 from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.records.header import TRANSACTIONAL_FLAG, BatchHeader, check_produced
-from penstock.replication.replica import ACKS_ALL, Replica
+from penstock.replication.replica import ACKS_ALL, Replica, refusal
 from penstock.storage.slice import FileSlice
 
 
@@ -68,7 +77,8 @@ class Partition:
         self._clock = clock
         self.config = config
         # What this turn recorded of producers, to be taken back if the write fails.
-        self._recorded: list[tuple[int, ProducerEntry | None]] = []
+        self._recorded: list[tuple[BatchHeader, ProducerEntry | None]] = []
+        self._refused = RefusedSequences()
         # Told of each change of who leads, in a turn of its own.
         self.when_led: Callable[[bool], None] = _nobody
         # Called, and forgotten, when there is more to read.
@@ -119,6 +129,15 @@ class Partition:
         else:
             self.append_sequenced(header, batch, append, acks)
 
+    def turn_away(self, batch: memoryview) -> None:
+        """A producer's batch is refused for now, and may come again."""
+        try:
+            header = check_produced(batch)
+        except BatchError:
+            return
+        if header.producer_id >= 0:
+            self._refuse(header)
+
     def admit(self, batch: memoryview) -> tuple[memoryview, BatchHeader]:
         """What a producer sent, checked as if it were appended, and as it may be appended later by
         `append_sequenced`, whatever the topic's settings are by then."""
@@ -128,7 +147,11 @@ class Partition:
         self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL
     ) -> None:
         """Propose the admitted batch of an idempotent producer, unless it is here already."""
-        original = self.producers.check(header)
+        try:
+            original = self.producers.check(header)
+        except (OutOfOrderSequence, UnknownProducer):
+            self._check_none_awaited(header)
+            raise
         if original is None:
             append.base_offset = self.replica.propose(header, batch, append.finished, acks)
             self._record(header, append.base_offset)
@@ -159,8 +182,9 @@ class Partition:
 
     def on_written(self, error: StorageError | None) -> None:
         if error is not None:
-            for producer_id, previous in reversed(self._recorded):
-                self.producers.restore(producer_id, previous)
+            for header, previous in reversed(self._recorded):
+                self.producers.restore(header.producer_id, previous)
+                self._refuse(header)
         if self._recorded:
             self._recorded = []
 
@@ -173,7 +197,10 @@ class Partition:
         is_anew = offset == self.replica.log.first_offset
         producers = None if is_anew else self.producers.before(offset)
         # Where what is remembered does not tell, the disk does.
-        self.producers = self._recover_producers() if producers is None else producers
+        producers = self._recover_producers() if producers is None else producers
+        for producer_id, epoch, sequence in self.producers.beyond(producers):
+            self._refused.refuse(producer_id, epoch, sequence)
+        self.producers = producers
 
     def on_leadership(self, is_leader: bool) -> None:
         self.when_led(is_leader)
@@ -188,7 +215,23 @@ class Partition:
 
     def _record(self, header: BatchHeader, base_offset: int) -> None:
         previous = self.producers.record(header, base_offset, self._clock.now_ms())
-        self._recorded.append((header.producer_id, previous))
+        self._recorded.append((header, previous))
+        if self._refused:
+            self._refused.accept(header.producer_id)
+
+    def _refuse(self, header: BatchHeader) -> None:
+        self._refused.refuse(header.producer_id, header.producer_epoch, header.base_sequence)
+
+    def _check_none_awaited(self, header: BatchHeader) -> None:
+        """A batch does not follow those that are known: raise if that may be otherwise soon."""
+        if not self.replica.accepts:
+            raise refusal(self.replica.name, self.replica.failure)
+        awaited = self._refused.awaited_before(header)
+        if awaited is not None:
+            raise Busy(
+                f"Producer {header.producer_id} sent sequence {header.base_sequence}, and its "
+                f"sequence {awaited} was turned away a moment ago: send that first."
+            )
 
 
 def _nobody(is_leader: bool) -> None:

@@ -11,7 +11,7 @@ Entries are plain tuples: `check` and `record` run once per batch on the broker'
 from __future__ import annotations
 
 import struct
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from typing import Final, NamedTuple, Protocol
 
 from penstock.model.errors import CorruptLog, OutOfOrderSequence, ProducerFenced, UnknownProducer
@@ -95,7 +95,7 @@ class ProducerState:
             self._check_new_epoch(batch, entry)
             return None
         last_sequence = entry.window[-1].last_sequence
-        if batch.base_sequence == (0 if last_sequence == _SEQUENCE_MAX else last_sequence + 1):
+        if batch.base_sequence == _after(last_sequence):
             return None
         return self._find_repeated(batch, entry)
 
@@ -147,6 +147,16 @@ class ProducerState:
                 # It may have had another epoch before, or none.
                 return None
         return state
+
+    def beyond(self, earlier: ProducerState) -> Iterator[tuple[int, int, int]]:
+        """Of each producer of whom less was known then: its id, its epoch, and its first sequence
+        that was not."""
+        for producer_id, entry in self.producers():
+            known = earlier.last_batch(producer_id)
+            if known is None or known[0] != entry.epoch:
+                yield producer_id, entry.epoch, entry.window[0].first_sequence
+            elif known[1] != entry.window[-1].last_sequence:
+                yield producer_id, entry.epoch, _after(known[1])
 
     def forget(self, producer_id: int) -> None:
         """It will not come again."""
@@ -245,3 +255,7 @@ class ProducerState:
             f"Producer {batch.producer_id} sent sequence {batch.base_sequence} after "
             f"{entry.window[-1].last_sequence}: a batch between them is missing."
         )
+
+
+def _after(sequence: int) -> int:
+    return 0 if sequence == _SEQUENCE_MAX else sequence + 1

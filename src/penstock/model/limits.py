@@ -84,6 +84,8 @@ RECEIVE_BUFFER_BYTES: Final = 256 * KIB
 PRODUCER_WINDOW_BATCHES: Final = 5
 # Producer ids remembered per partition; beyond it the one longest silent is forgotten.
 PRODUCERS_PER_PARTITION_MAX: Final = 10_000
+# Producers of which a partition remembers that it turned one of their batches away.
+REFUSED_PRODUCERS_MAX: Final = 1_000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.
 PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 

@@ -131,7 +131,8 @@ class Replica:
         self._driver = around.driver
         self._clock = around.clock
         self._dirty = False
-        self._accepts = False
+        # Whether it takes proposals: it leads, and is not handing that over.
+        self.accepts = False
         # As of the last turn.
         self.term = -1
         self._patience = Patience()
@@ -154,8 +155,8 @@ class Replica:
         """Append a batch; `done` is called when it is as safe as `acks` says or has failed. Returns
         the offset of its first record, which holds only if `done` brings no error. The bytes of
         `batch` are stamped in place and needed until the turn ends."""
-        if not self._accepts:
-            raise _refusal(self.name, self.failure)
+        if not self.accepts:
+            raise refusal(self.name, self.failure)
         base_offset = self.log.stage(header, batch, self.term)
         if done is not None:
             self._by_acks[acks].append((self.log.next_offset, done))
@@ -169,7 +170,7 @@ class Replica:
         if end_offset <= self._acknowledged_offset():
             done(None)
         elif self.failure is not None or not self.is_leader:
-            done(_refusal(self.name, self.failure))
+            done(refusal(self.name, self.failure))
         else:
             self._by_commit.append((end_offset, done))
 
@@ -295,7 +296,7 @@ class Replica:
         is_anew = offset == self.log.first_offset
         self.durable_offset = offset if is_anew else min(self.durable_offset, offset)
         # Where it begins says nothing of what was waited for before.
-        self._waiting.fail_after(-1 if is_anew else offset, _refusal(self.name, self.failure))
+        self._waiting.fail_after(-1 if is_anew else offset, refusal(self.name, self.failure))
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
@@ -305,8 +306,8 @@ class Replica:
             self._lose_leadership()
 
     def _lose_leadership(self) -> None:
-        self.is_leader = self._accepts = False
-        self._waiting.fail_after(-1, _refusal(self.name, None))
+        self.is_leader = self.accepts = False
+        self._waiting.fail_after(-1, refusal(self.name, None))
         if self.listener is not None:
             self.listener.on_leadership(False)
 
@@ -335,7 +336,7 @@ class Replica:
             self.is_leader = True
             if self.listener is not None:
                 self.listener.on_leadership(True)
-        self._accepts = is_leader and leading is not None and leading.transfer_to is None
+        self.accepts = is_leader and leading is not None and leading.transfer_to is None
         # Raft has to hear of the commit by which the others left, so that it can be told.
         is_served = (
             not self._waiting.by_durable
@@ -357,7 +358,8 @@ class Replica:
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
         self.log.failure = self.log.failure or error.message
-        self._accepts = False
+        # Whether it takes proposals: it leads, and is not handing that over.
+        self.accepts = False
         self._waiting.fail_after(-1, error)
         if not self.is_alone:
             if self.is_leader:
@@ -411,7 +413,8 @@ class Replica:
         return self.deletions.is_idle and not has_job and not self.flushing.is_running
 
 
-def _refusal(name: str, failure: StorageError | None) -> PenstockError:
+def refusal(name: str, failure: StorageError | None) -> PenstockError:
+    """Why a replica takes nothing now."""
     if failure is not None:
         return StorageFailed(failure.message)
     return NotLeader(f"{name} is not led here now: ask again who leads it.")

@@ -113,7 +113,7 @@ class Life:
         """This broker leads it again, in a new term."""
         replica = self._replica
         replica.term += 1
-        replica.is_leader = replica._accepts = True
+        replica.is_leader = replica.accepts = True
         assert replica.listener is not None
         replica.listener.on_leadership(True)
 
@@ -129,11 +129,11 @@ class Life:
         [built] = build_batches([(record.key, record.value)], self.clock.now_ms())
         replica = self._replica
         replica.term += 1
-        replica._accepts = True
+        replica.accepts = True
         for batch in (first_of_term(self.clock.now_ms()), built):
             view = memoryview(batch)
             replica.propose(read_header(view), view, None)
-        replica._accepts = False
+        replica.accepts = False
         self.log._driver.end_turn()
         async with asyncio.timeout(5):
             while replica.high_watermark < replica.log.next_offset:

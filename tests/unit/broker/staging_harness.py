@@ -155,7 +155,7 @@ class Life:
         for topic in topics or (WRITES_TOPIC, STAGED_TOPIC):
             replica = self.partitions.find(topic, 0).replica
             replica.term += 1
-            replica.is_leader = replica._accepts = True
+            replica.is_leader = replica.accepts = True
             batch = memoryview(first_of_term(self.clock.now_ms()))
             replica.propose(read_header(batch), batch, None)
             assert replica.listener is not None

@@ -249,6 +249,18 @@ def test_what_is_cut_off_twice_leaves_the_next_sequence_known(epoch: int) -> Non
         twice.check(Batch(30, producer_epoch=epoch))
 
 
+def test_what_was_cut_off_is_told() -> None:
+    state = ProducerState()
+    for number in range(3):
+        append(state, Batch(number * 10), number * 10)
+    append(state, Batch(0, producer_id=8), 30)
+    append(state, Batch(0, producer_id=9), 5)
+    before = state.before(15)
+    assert before is not None
+    assert sorted(state.beyond(before)) == [(7, 0, 20), (8, 0, 0)]
+    assert not list(before.beyond(before))
+
+
 def test_before_its_first_batch_a_producer_is_not_known() -> None:
     state = ProducerState()
     append(state, Batch(0, producer_id=1), 10)

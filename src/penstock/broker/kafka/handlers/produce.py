@@ -53,28 +53,32 @@ def _append(
         answer.refuse(response, ErrorCode.INVALID_REQUIRED_ACKS, message)
         return response
     answer.outstanding += 1
+    name, batch = "", data.records
     try:
-        partition = _find(context, request, topic, data.index)
+        name = _name(context, request, topic)
+        partition = context.leaders.find(name, data.index)
         if partition.lacks_replicas:
             partition.check_acks(answer.acks)
-        batch = data.records
         if not isinstance(batch, memoryview):
             raise InvalidBatch("A produce request names a partition and has no batch for it.")
         partition.append(batch, _PartitionAppend(answer, partition, response), answer.acks)
     except PenstockError as error:
+        if error.retriable and isinstance(batch, memoryview):
+            context.leaders.turn_away(name, data.index, batch)
         answer.outstanding -= 1
         answer.refuse(response, code_of(error), error.message)
     return response
 
 
-def _find(context: Context, request: ProduceRequest, topic: str | bytes, index: int) -> Partition:
+def _name(context: Context, request: ProduceRequest, topic: str | bytes) -> str:
+    """Of a topic that clients may write to."""
     if isinstance(topic, bytes):
         topic = context.registry.image.topic_by_id(topic).name
     if request.transactional_id is not None:
         raise TransactionsRefused()
     if is_internal(topic):
         raise InvalidTopic(f"{topic!r} holds the broker's own state: clients only read it.")
-    return context.leaders.find(topic, index)
+    return topic
 
 
 class _ProduceAnswer:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
 
+from penstock.broker.leaders import Leaders
+from penstock.broker.partition import Partition
+from penstock.model.errors import NotLeader
 from penstock.model.limits import MIB
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
@@ -18,7 +22,7 @@ from penstock.protocol.kafka.messages.produce import (
 )
 from penstock.protocol.kafka.schema import ZERO_UUID
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import connect, kafka_running
+from tests.kafka_support import KafkaClient, connect, kafka_running
 from tests.support import ManualClock, batch
 from tests.unit.broker.kafka.talk import (
     PRODUCE_BY_NAME,
@@ -240,3 +244,63 @@ async def test_a_client_may_leave_before_its_answer(caplog: pytest.LogCaptureFix
             while (await fetch(client))[0].high_watermark < 10:
                 await asyncio.sleep(0)
     assert not caplog.records
+
+
+SEQUENCED = [bytes(batch([b"value"], producer=(7, 0, sequence))) for sequence in range(4)]
+
+
+async def code_of(client: KafkaClient, sequence: int, acks: int = 1) -> tuple[ErrorCode, int]:
+    answer = await produce(client, bytearray(SEQUENCED[sequence]), acks=acks)
+    return ErrorCode(answer.error_code), answer.base_offset
+
+
+async def test_what_follows_a_batch_that_was_turned_away_is_to_come_again() -> None:
+    """R-PRO-2: Kafka's producers would take "out of order" for the end of their identity, and send
+    under another what may be here already."""
+    refused, early = (ErrorCode.NOT_ENOUGH_REPLICAS, -1), (ErrorCode.REQUEST_TIMED_OUT, -1)
+    async with kafka_running() as (_, client):
+        await create(client, min_insync_replicas="2")
+        assert await code_of(client, 0, acks=-1) == refused
+        assert await code_of(client, 1) == early, "its first batch comes again"
+        assert [await code_of(client, number) for number in range(2)] == [
+            (ErrorCode.NONE, 0),
+            (ErrorCode.NONE, 1),
+        ]
+        assert await code_of(client, 3) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+        assert await code_of(client, 2, acks=-1) == refused
+        answer = await produce(client, bytearray(SEQUENCED[3]), acks=1)
+        assert answer.error_message is not None
+        assert "its sequence 2 was turned away a moment ago: send that first" in (
+            answer.error_message
+        )
+        assert [await code_of(client, number) for number in (2, 3)] == [
+            (ErrorCode.NONE, 2),
+            (ErrorCode.NONE, 3),
+        ]
+
+
+async def test_what_follows_a_batch_that_was_not_written_is_to_come_again() -> None:
+    disk = SimulatedDisk()
+    async with kafka_running(disk=disk.root) as (_, client):
+        await create(client)
+        disk.fail_next("append", errno.ENOSPC)
+        assert await code_of(client, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert await code_of(client, 1) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert await code_of(client, 0) == (ErrorCode.NONE, 0)
+        assert await code_of(client, 1) == (ErrorCode.NONE, 1)
+
+
+async def test_what_was_sent_to_a_copy_before_it_led_is_to_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(leaders: Leaders, topic: str, number: int) -> Partition:
+        raise NotLeader(f"{leaders} has no leader of {topic}-{number}.")
+
+    async with kafka_running() as (_, client):
+        await create(client)
+        with monkeypatch.context() as before_it_leads:
+            before_it_leads.setattr(Leaders, "find", refuse)
+            assert await code_of(client, 0) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        assert await code_of(client, 1) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert await code_of(client, 0) == (ErrorCode.NONE, 0)
+        assert await code_of(client, 1) == (ErrorCode.NONE, 1)

@@ -1,0 +1,55 @@
+"""Which batches of idempotent producers a partition has turned away for a while.
+
+A producer has several batches on their way. When the first is refused because the leader is only
+being elected, and the next comes when it leads, that next one is not out of order for good: the
+first will come again. Kafka's producers take "out of order" for the end of their identity, begin
+another, and send all that is unanswered once more under it; what of that was written by an earlier
+leader is then there twice.
+
+Not what was accepted: `coordination.producer_state`. The invariant: for each producer the earliest
+sequence that was refused and has not been accepted since.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.coordination.producer_state import SequencedBatch
+from penstock.model.limits import REFUSED_PRODUCERS_MAX
+
+_SEQUENCES: Final = 2**31
+
+
+class RefusedSequences:
+    """Of one partition."""
+
+    def __init__(self) -> None:
+        # Producer id to epoch and sequence, in the order in which they were first refused.
+        self._earliest: dict[int, tuple[int, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._earliest)
+
+    def refuse(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """It is turned away now, and may come again."""
+        known = self._earliest.get(producer_id)
+        if known is None or known[0] != epoch or _comes_before(sequence, known[1]):
+            self._earliest[producer_id] = epoch, sequence
+        if len(self._earliest) > REFUSED_PRODUCERS_MAX:
+            del self._earliest[next(iter(self._earliest))]
+
+    def accept(self, producer_id: int) -> None:
+        """A batch of the producer was next, so there is none to wait for."""
+        self._earliest.pop(producer_id, None)
+
+    def awaited_before(self, batch: SequencedBatch) -> int | None:
+        """The sequence of an earlier batch that was refused and will come again, if there is."""
+        known = self._earliest.get(batch.producer_id)
+        if known is None or known[0] != batch.producer_epoch:
+            return None
+        return known[1] if _comes_before(known[1], batch.base_sequence) else None
+
+
+def _comes_before(one: int, other: int) -> bool:
+    """Sequences begin again after the largest."""
+    return 0 < (other - one) % _SEQUENCES < _SEQUENCES // 2

@@ -1,0 +1,62 @@
+"""Which earlier batch a producer must send again first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from penstock.coordination.refused_sequences import RefusedSequences
+
+
+class Batch(NamedTuple):
+    base_sequence: int
+    producer_id: int = 7
+    producer_epoch: int = 0
+
+    @property
+    def last_sequence(self) -> int:
+        return self.base_sequence
+
+
+def test_the_earliest_that_was_refused_is_awaited_until_one_is_accepted() -> None:
+    """R-PRO-2."""
+    refused = RefusedSequences()
+    assert not refused
+    for sequence in (20, 10, 30):
+        refused.refuse(7, 0, sequence)
+    assert refused
+    assert refused.awaited_before(Batch(40)) == 10
+    assert refused.awaited_before(Batch(11)) == 10
+    assert refused.awaited_before(Batch(10)) is None, "it is that one"
+    assert refused.awaited_before(Batch(5)) is None, "that one comes later"
+    assert refused.awaited_before(Batch(40, producer_id=8)) is None
+    refused.accept(7)
+    refused.accept(8)
+    assert refused.awaited_before(Batch(40)) is None
+    assert not refused
+
+
+def test_another_epoch_begins_anew() -> None:
+    refused = RefusedSequences()
+    refused.refuse(7, 0, 10)
+    assert refused.awaited_before(Batch(40, producer_epoch=1)) is None
+    refused.refuse(7, 1, 25)
+    assert refused.awaited_before(Batch(40, producer_epoch=1)) == 25
+    assert refused.awaited_before(Batch(40)) is None
+
+
+def test_sequences_begin_again_after_the_largest() -> None:
+    refused = RefusedSequences()
+    refused.refuse(7, 0, 3)
+    refused.refuse(7, 0, 2**31 - 1)
+    assert refused.awaited_before(Batch(5)) == 2**31 - 1
+
+
+def test_of_too_many_producers_the_first_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.coordination.refused_sequences.REFUSED_PRODUCERS_MAX", 2)
+    refused = RefusedSequences()
+    for producer_id in (1, 2, 3):
+        refused.refuse(producer_id, 0, 0)
+    found = [refused.awaited_before(Batch(5, producer_id)) for producer_id in (1, 2, 3)]
+    assert found == [None, 0, 0]
