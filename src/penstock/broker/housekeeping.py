@@ -77,13 +77,15 @@ class Housekeeping:
         if outlived:
             delete_offset = max(outlived[-1].end_offset, delete_offset)
         must_save = delete_offset > max(log.first_offset, partition.producers_saved_offset)
-        if must_save or partition.rolls_saved != log.rolls:
-            # Once for each segment that is sealed, and before anything is deleted: what retention
-            # takes away must not be all that is known of a producer.
+        if must_save:
+            # What retention takes away must not be all that is known of a producer.
             self._partitions.save_producers(partition)
         delete_offset = min(delete_offset, partition.producers_saved_offset)
         if delete_offset > log.first_offset:
             self._delete(partition, delete_offset, outlived, now_ms)
+        if partition.rolls_saved != log.rolls:
+            # Once for each segment that is sealed, and again where there was no room for it.
+            self._partitions.save_producers(partition)
 
     def _outlived(self, partition: Partition, now_ms: int) -> list[retention.Outlived]:
         if not partition.config.has_retention:

@@ -32,7 +32,8 @@ _HEADER: Final = struct.Struct(">32sq")
 def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
     """Write a snapshot once all it says is committed. `producers_saved_offset` of the partition
     tells how far one was tried: a disk without room for it must not keep retention from making
-    some. But what tells of a producer that must not be forgotten has to stay then."""
+    some; it is tried again the next time. But what tells of a producer that must not be forgotten
+    has to stay then."""
     if partition.is_saving_producers:
         return
     partition.is_saving_producers = True
@@ -49,7 +50,8 @@ def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
         else:
             saved_offset = max(partition.producers_saved_offset, needed_offset)
             partition.producers_saved_offset = min(saved_offset, end_offset)
-        partition.rolls_saved = rolls
+        if job.is_written:
+            partition.rolls_saved = rolls
 
     def committed(error: PenstockError | None) -> None:
         if error is None:

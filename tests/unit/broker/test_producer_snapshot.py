@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Literal
 
 import pytest
@@ -217,3 +218,20 @@ def test_a_cut_takes_back_what_came_after_without_reading_the_log() -> None:
     copy.flusher.run_all()
     assert copy.log.first_offset == before
     assert copy.partition.producers.last_batch(EARLY) == (0, 0)
+
+
+def test_a_snapshot_that_there_was_no_room_for_is_still_due() -> None:
+    """R-PRO-2: retention goes on without it, to make room, and then it is written."""
+    copy = Copy()
+    copy.lead()
+    copy.produce(EARLY, 0)
+    copy.replica.roll()
+    copy.flusher.run_all()
+    copy.disk.fail_next("create", errno.ENOSPC)
+    due = []
+    for _ in range(2):
+        producer_snapshot.save(copy.partition, copy.disk.root, copy.flusher)
+        copy.flusher.run_all()
+        assert copy.partition.producers_saved_offset == copy.log.next_offset
+        due.append(copy.partition.rolls_saved != copy.log.rolls)
+    assert due == [True, False]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.model.errors import BatchError, PenstockError
+from penstock.model.errors import BatchError, PenstockError, UnknownProducer
 from penstock.model.limits import PRODUCER_WINDOW_BATCHES
 from penstock.replication.replica import ACKS_ALL
 from penstock.testing.simulation import checkers
@@ -171,16 +171,26 @@ class IdempotentProducer(Producer):
             self._attempt(first, count)
 
     def _attempt(self, first: int, count: int) -> None:
+        broker = self._leader
+
         def on_reply(result: object) -> None:
             if isinstance(result, int):
                 if self._pending.pop(first, None) is not None:
                     del self._places[first]
                     self._acknowledged(first, count, result)
+            elif isinstance(result, UnknownProducer) and broker in self._world.filled:
+                self._give_up()
             elif first in self._pending:
                 self.last_error = result or self.last_error
                 self._repeat_later()
 
         self._send(first, count, ACKS_ALL, on_reply)
+
+    def _give_up(self) -> None:
+        """Whoever is told that it is not known begins again as somebody else."""
+        self.stop()
+        self._pending.clear()
+        self._places.clear()
 
     def _repeat_later(self) -> None:
         """All that is not acknowledged, once, from the oldest on."""

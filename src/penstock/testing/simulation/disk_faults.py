@@ -52,7 +52,9 @@ class DiskFaults:
         self._any().disk.fail_next(self._random.choice(_FAILING), errno.EIO)
 
     def fill(self) -> None:
-        disk = self._any().disk
+        machine = self._any()
+        self._cluster.world.filled.add(machine.broker)
+        disk = machine.disk
         used_bytes = sum(map(len, disk.files().values()))
         disk.capacity_bytes = used_bytes + self._random.choice((0, 50, 500))
 

@@ -40,4 +40,7 @@ class World:
         self.disks: dict[Node, SimulatedDisk] = {}
         # The brokers that bits have decayed at.
         self.rotted: set[int] = set()
+        # The brokers whose disks have been full: retention makes room there, also where what it
+        # takes away is all that is known of a producer.
+        self.filled: set[int] = set()
         self.endpoints: dict[int, Endpoint] = {}
