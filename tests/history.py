@@ -68,7 +68,7 @@ class Read(NamedTuple):
 
 
 class History:
-    """Of one topic. Threads may record at the same time."""
+    """Of one topic. Threads may record while others look: what is looked at is a copy."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
@@ -92,21 +92,25 @@ class History:
         return sent
 
     def acknowledge(self, sent: Sent, offset: int) -> None:
-        send = self._end(sent, Outcome.ACKNOWLEDGED)
-        send.offset = offset
-        assert send.ended_s is not None
-        self._acknowledged_s[sent.partition].append(send.ended_s)
+        with self._lock:
+            send = self._end(sent, Outcome.ACKNOWLEDGED)
+            send.offset = offset
+            assert send.ended_s is not None
+            self._acknowledged_s[sent.partition].append(send.ended_s)
 
     def fail(self, sent: Sent, reason: str, *, is_written: bool | None = None) -> None:
         """is_written: False if the client says that it was not; None if nobody knows."""
         outcome = Outcome.UNKNOWN if is_written is None else Outcome.FAILED
-        self._end(sent, outcome).reason = reason
+        with self._lock:
+            self._end(sent, outcome).reason = reason
 
     def read(self, reader: str, partition: int, offset: int, value: bytes | None) -> None:
-        self.reads[reader].append(Read(partition, offset, value or b""))
+        with self._lock:
+            self.reads[reader].append(Read(partition, offset, value or b""))
 
     def complain(self, who: str, what: object) -> None:
-        self.complaints.append(f"{who}: {what}")
+        with self._lock:
+            self.complaints.append(f"{who}: {what}")
 
     def _end(self, sent: Sent, outcome: Outcome) -> Send:
         send = self.sends[sent]
@@ -116,39 +120,59 @@ class History:
 
     # --- looking ---------------------------------------------------------------------------------
 
+    def sent(self) -> list[tuple[Sent, Send]]:
+        """All that was sent so far, in the order of sending."""
+        with self._lock:
+            return list(self.sends.items())
+
+    def readers(self) -> list[str]:
+        """Who has read anything so far."""
+        with self._lock:
+            return [name for name, reads in self.reads.items() if reads]
+
+    def read_of(self, reader: str) -> list[Read]:
+        """What the reader has read so far, in the order of reading."""
+        with self._lock:
+            return list(self.reads.get(reader, ()))
+
     def acknowledged(self, partition: int) -> int:
         """How many messages of the partition were acknowledged so far."""
-        return len(self._acknowledged_s[partition])
+        return len(self._acknowledged_at_s(partition))
 
     def count(self, outcome: Outcome) -> int:
-        return sum(send.outcome is outcome for send in list(self.sends.values()))
+        return sum(send.outcome is outcome for _, send in self.sent())
 
     def acknowledged_between(self, begin_s: float, end_s: float, partition: int) -> int:
-        return sum(begin_s <= at_s <= end_s for at_s in self._acknowledged_s[partition])
+        return sum(begin_s <= at_s <= end_s for at_s in self._acknowledged_at_s(partition))
 
     def longest_gap_s(
         self, partition: int, since_s: float = 0.0, until_s: float | None = None
     ) -> float:
         """The longest time in which nothing of the partition was acknowledged, though something
         was being sent: from `since_s` on, or the first send."""
-        began = [send.began_s for sent, send in self.sends.items() if sent.partition == partition]
+        began = [send.began_s for sent, send in self.sent() if sent.partition == partition]
         first_s, last_s = max(min(began), since_s), max(began) if until_s is None else until_s
-        inside = [at_s for at_s in self._acknowledged_s[partition] if first_s <= at_s <= last_s]
+        ended = self._acknowledged_at_s(partition)
+        inside = [at_s for at_s in ended if first_s <= at_s <= last_s]
         places = [first_s, *sorted(inside), last_s]
         return max(later - earlier for earlier, later in pairwise(places))
 
     def read_by(self, reader: str, partition: int) -> dict[int, bytes]:
         """What the reader read, by offset."""
         return {
-            read.offset: read.value for read in self.reads[reader] if read.partition == partition
+            read.offset: read.value for read in self.read_of(reader) if read.partition == partition
         }
 
     def report(self) -> str:
         """What happened, for people."""
         counts = ", ".join(f"{self.count(outcome)} {outcome.value}" for outcome in Outcome)
         gaps = ", ".join(f"{self.longest_gap_s(each):.2f} s" for each in range(self.partitions))
-        reasons = sorted({send.reason for send in self.sends.values() if send.reason})
+        reasons = sorted({send.reason for _, send in self.sent() if send.reason})
         return f"{counts}; longest without an acknowledgement: {gaps}; {reasons[:5] or 'no errors'}"
+
+    def _acknowledged_at_s(self, partition: int) -> list[float]:
+        with self._lock:
+            return list(self._acknowledged_s[partition])
 
     # --- what must hold --------------------------------------------------------------------------
 
@@ -156,7 +180,7 @@ class History:
         """All that must hold. whole: the readers that read everything, at the end."""
         assert self.count(Outcome.ACKNOWLEDGED), "nothing was acknowledged: nothing was tested"
         check_no_complaints(self)
-        for reader in self.reads:
+        for reader in self.readers():
             check_no_phantoms(self, reader)
             check_reading_order(self, reader)
             check_no_duplicates(self, reader)
@@ -165,7 +189,7 @@ class History:
         for reader in whole:
             check_nothing_lost(self, reader)
             check_offsets_true(self, reader)
-            for other in self.reads:
+            for other in self.readers():
                 check_nothing_skipped(self, other, reader)
 
 
@@ -176,10 +200,10 @@ def check_no_complaints(history: History) -> None:
 
 def check_nothing_lost(history: History, reader: str) -> None:
     """Every acknowledged message is read (R-REP-2)."""
-    found = {Sent.of(read.value) for read in history.reads[reader]}
+    found = {Sent.of(read.value) for read in history.read_of(reader)}
     lost = [
         (sent, send)
-        for sent, send in history.sends.items()
+        for sent, send in history.sent()
         if send.outcome is Outcome.ACKNOWLEDGED and sent not in found
     ]
     _expect_none(f"acknowledged messages that {reader} does not find", lost)
@@ -189,7 +213,7 @@ def check_no_phantoms(history: History, reader: str) -> None:
     """Nothing is read that was never sent, or that its producer was told is not written, or in
     another partition than it was sent to."""
     wrong = []
-    for read in history.reads[reader]:
+    for read in history.read_of(reader):
         sent = Sent.of(read.value)
         send = history.sends.get(sent)
         is_told_failed = send is not None and send.outcome is Outcome.FAILED
@@ -201,7 +225,7 @@ def check_no_phantoms(history: History, reader: str) -> None:
 def check_no_duplicates(history: History, reader: str) -> None:
     """No message is at two offsets: all producers here are idempotent (R-PRO-2)."""
     places: dict[Sent, set[int]] = defaultdict(set)
-    for read in history.reads[reader]:
+    for read in history.read_of(reader):
         places[Sent.of(read.value)].add(read.offset)
     _expect_none(
         f"messages that {reader} read at more than one offset",
@@ -213,7 +237,7 @@ def check_order_kept(history: History, reader: str) -> None:
     """By offset, the messages of one producer in one partition are in the order of sending."""
     latest: dict[tuple[str, int], Sent] = {}
     wrong = []
-    for read in sorted(history.reads[reader], key=lambda read: (read.partition, read.offset)):
+    for read in sorted(history.read_of(reader), key=lambda read: (read.partition, read.offset)):
         sent = Sent.of(read.value)
         before = latest.get(sent[:2])
         if before is not None and before.sequence > sent.sequence:
@@ -226,7 +250,7 @@ def check_reading_order(history: History, reader: str) -> None:
     """A reader is given each offset once, and they rise."""
     latest: dict[int, int] = defaultdict(lambda: -1)
     wrong = []
-    for read in history.reads[reader]:
+    for read in history.read_of(reader):
         if read.offset <= latest[read.partition]:
             wrong.append((read, "after offset", latest[read.partition]))
         latest[read.partition] = read.offset
@@ -238,8 +262,8 @@ def check_offsets_functional(history: History) -> None:
     committed, and what is committed stays."""
     values: dict[tuple[int, int], tuple[str, bytes]] = {}
     wrong = []
-    for reader, reads in history.reads.items():
-        for read in reads:
+    for reader in history.readers():
+        for read in history.read_of(reader):
             first = values.setdefault((read.partition, read.offset), (reader, read.value))
             if first[1] != read.value:
                 wrong.append((first, "but", reader, read))
@@ -248,12 +272,12 @@ def check_offsets_functional(history: History) -> None:
 
 def check_offsets_true(history: History, reader: str) -> None:
     """A message is where its acknowledgement said."""
-    places = {Sent.of(read.value): read.offset for read in history.reads[reader]}
+    places = {Sent.of(read.value): read.offset for read in history.read_of(reader)}
     _expect_none(
         f"messages that {reader} found elsewhere than acknowledged",
         [
             (sent, send.offset, places[sent])
-            for sent, send in history.sends.items()
+            for sent, send in history.sent()
             if send.offset >= 0 and sent in places and places[sent] != send.offset
         ],
     )

@@ -26,7 +26,7 @@ OUTSIDE: Name = "outside"
 
 _READ_BYTES = 64 * 1024
 _SECONDS_MAX = 10
-_TURNS_S = 0.02
+_TURNS = 10
 
 T = TypeVar("T")
 
@@ -96,6 +96,8 @@ class Network:
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = self._loop.create_task(self._carry(name, address, reader, writer))
             self._carried.add(task)
+            # Not by the task: one that is cancelled before it began does nothing.
+            task.add_done_callback(lambda _: writer.transport.abort())
             task.add_done_callback(self._carried.discard)
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
@@ -112,20 +114,18 @@ class Network:
         """One connection, from its beginning to its end."""
         whose = self._whose(writer)
         there, back = self._gates[whose, name], self._gates[name, whose]
-        closing = [writer]
-        try:
-            # A connection needs both directions to come about.
-            await there.wait()
-            await back.wait()
-            host, port = address.rsplit(":", 1)
+        # A connection needs both directions to come about.
+        await there.wait()
+        await back.wait()
+        host, port = address.rsplit(":", 1)
+        with contextlib.suppress(OSError):
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
-            closing.append(far_writer)
-            await asyncio.gather(_pump(reader, far_writer, there), _pump(far_reader, writer, back))
-        except OSError:
-            pass
-        finally:
-            for each in closing:
-                each.transport.abort()
+            try:
+                await asyncio.gather(
+                    _pump(reader, far_writer, there), _pump(far_reader, writer, back)
+                )
+            finally:
+                far_writer.transport.abort()
 
     def _whose(self, writer: asyncio.StreamWriter) -> Name:
         """The process at the other end of an accepted connection."""
@@ -139,15 +139,26 @@ class Network:
         return OUTSIDE
 
     async def _close(self) -> None:
+        # No more are accepted first: a server that is closed between accepting a connection and
+        # making its transport forgets both, open (asyncio of Python 3.11).
+        for server in self._servers:
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
+        # What was accepted is being carried a few turns later; so it is with closing what is
+        # aborted. Turns and not time: on a busy machine any time may be over in one turn.
+        await _pass_turns()
         for server in self._servers:
             server.close()
-        # What was accepted is being carried a turn later; what is aborted is closed a turn later.
-        await asyncio.sleep(_TURNS_S)
         while self._carried:
             for task in self._carried:
                 task.cancel()
             await asyncio.wait(self._carried)
-        await asyncio.sleep(_TURNS_S)
+        await _pass_turns()
+
+
+async def _pass_turns() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 async def _pump(

@@ -29,9 +29,11 @@ NOT_AVAILABLE: Final = pb.ElectLeadersResponse.NOT_AVAILABLE
 UNKNOWN: Final = pb.ElectLeadersResponse.UNKNOWN
 TIMED_OUT: Final = pb.ElectLeadersResponse.TIMED_OUT
 
-# How long is waited at most, and how often is looked.
+# How long is waited at most in all, and for one try; how often is looked, and tried again.
 WAIT_S_MAX: Final = 10.0
+_TRY_S_MAX: Final = 3.0
 _LOOK_S: Final = 0.02
+_AGAIN_S: Final = 0.1
 
 
 class Elections:
@@ -73,7 +75,34 @@ class Elections:
         *,
         is_forwarded: bool = False,
     ) -> dict[TopicPartition, Outcome]:
-        """Let the preferred brokers lead these, and wait until they do."""
+        """Let the preferred brokers lead these, and wait until they do. What cannot be now, as long
+        as a preferred broker lives, is tried again: leadership may be on its way, or a handover be
+        given up. is_forwarded: then it is whoever forwarded it that tries again."""
+        give_up_at = self._clock.monotonic() + min(wait_s, WAIT_S_MAX)
+        outcomes = await self._try(names, give_up_at, is_forwarded=is_forwarded)
+        while not is_forwarded and self._clock.monotonic() < give_up_at:
+            again = [name for name, outcome in outcomes.items() if self._may_come(name, outcome)]
+            if not again:
+                break
+            await asyncio.sleep(_AGAIN_S)
+            tried = await self._try(again, give_up_at)
+            # It came to that while it was asked for.
+            outcomes |= {
+                name: ELECTED if outcome == NOT_NEEDED else outcome
+                for name, outcome in tried.items()
+            }
+        return outcomes
+
+    def _may_come(self, name: TopicPartition, outcome: Outcome) -> bool:
+        topic = self._registry.image.topics.get(name.topic)
+        if topic is None or outcome not in (NOT_AVAILABLE, TIMED_OUT):
+            return False
+        return topic.partitions[name.partition].replicas[0] in self._registry.image.brokers
+
+    async def _try(
+        self, names: Iterable[TopicPartition], give_up_at: float, *, is_forwarded: bool = False
+    ) -> dict[TopicPartition, Outcome]:
+        """Once; a handover that is to succeed does so within the time of an election or two."""
         outcomes: dict[TopicPartition, Outcome] = {}
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         for name in names:
@@ -82,8 +111,8 @@ class Elections:
                 by_leader.setdefault(self._leader(name), []).append(name)
             else:
                 outcomes[name] = outcome
-        wait_s = min(wait_s, WAIT_S_MAX)
-        give_up_at = self._clock.monotonic() + wait_s
+        now = self._clock.monotonic()
+        give_up_at = min(give_up_at, now + _TRY_S_MAX)
         asked = []
         for leader, led in by_leader.items():
             if leader == self._me:
@@ -91,7 +120,7 @@ class Elections:
             elif is_forwarded:
                 outcomes |= dict.fromkeys(led, NOT_AVAILABLE)
             else:
-                asked.append(self._ask(leader, led, wait_s))
+                asked.append(self._ask(leader, led, max(give_up_at - now, 0)))
         for answered in await asyncio.gather(*asked):
             outcomes |= answered
         for name in [name for name, outcome in outcomes.items() if outcome == ELECTED]:

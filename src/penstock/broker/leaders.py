@@ -73,10 +73,20 @@ class Leaders:
             in_sync = tuple(sorted(BrokerId(node.broker) for node in claim.told.in_sync))
             return Leader(BrokerId(claim.node.broker), claim.term, in_sync)
         replicas = topic.partitions[number].replicas
-        if len(replicas) == 1:
+        if len(replicas) == 1 and not self._is_awaited(topic, number):
             # Nobody else can lead: whoever asks there is told what is wrong.
             return Leader(replicas[0], 0, replicas)
         return Leader(NO_BROKER, 0, ())
+
+    def _is_awaited(self, topic: TopicImage, number: int) -> bool:
+        """Whether nothing is wrong with this broker's copy, which does not lead: it is being made,
+        or has not elected itself yet. Clients who were sent here would take it for gone."""
+        if topic.partitions[number].replicas[0] != self._me:
+            return False
+        partition = self._partitions.get(topic.name, number)
+        if partition is None:
+            return not self._partitions.has(topic.name, number)
+        return partition.replica.failure is None
 
     @property
     def brokers(self) -> Mapping[BrokerId, BrokerImage]:

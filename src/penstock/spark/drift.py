@@ -68,6 +68,24 @@ def find_drift(
     return Drift(begins=begins, moved=moved, losses=tuple(losses))
 
 
+def is_behind(
+    start: StreamOffset,
+    extents: Mapping[TopicPartition, Extent],
+    is_selected: Callable[[TopicPartition], bool],
+) -> bool:
+    """Whether a partition that the query has a place in is missing, and its topic is there. Nobody
+    takes partitions from a topic: so a broker told of it that has yet to hear of its latest ones.
+    """
+    ids = {partition.topic: extent.topic_id for partition, extent in extents.items()}
+    return any(
+        partition not in extents
+        and is_selected(partition)
+        and ids.get(partition.topic) is not None
+        and ids[partition.topic] == start.topic_ids.get(partition.topic)
+        for partition in start.positions
+    )
+
+
 def last_cuts_ms(cuts: Mapping[TopicPartition, Sequence[Removal]]) -> dict[TopicPartition, int]:
     """What a query knows of the cuts when it has seen them all."""
     return {

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Final, Protocol
 
+from penstock.client.admin import TopicDescription
 from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.model.ids import TopicPartition, is_internal
 from penstock.model.removal import DeletedTopic, Removal
@@ -21,6 +23,10 @@ from penstock.spark.options import Selection, SourceOptions
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_MS_MAX: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+
+# A partition whose leader died has another within seconds, also on a machine that does much else.
+# Each look at it takes some of them.
+LEADER_PATIENCE_S: Final = 30.0
 
 Extents = dict[TopicPartition, Extent]
 
@@ -57,17 +63,26 @@ class BrokerLogs:
 
     def partitions(self, topic: str) -> dict[int, Extent]:
         """What each partition has; UnknownTopic if there is no such topic."""
-        described = self._admin.describe_topic(topic)
+        described = self._described(topic)
         may_be_cut = described.config.get("durability") == "os"
-        extents: dict[int, Extent] = {}
-        for entry in described.partitions:
-            if entry.is_offline:
-                assert entry.error is not None
-                raise entry.error
-            extents[entry.partition] = Extent(
+        return {
+            entry.partition: Extent(
                 entry.log_start_offset, entry.high_watermark, described.topic_id, may_be_cut
             )
-        return extents
+            for entry in described.partitions
+        }
+
+    def _described(self, topic: str) -> TopicDescription:
+        """With all partitions online: a query outlasts an election, and does not end for it."""
+        give_up_at_s = monotonic() + LEADER_PATIENCE_S
+        while True:
+            described = self._admin.describe_topic(topic)
+            errors = [entry.error for entry in described.partitions if entry.is_offline]
+            if not errors:
+                return described
+            assert errors[0] is not None
+            if not errors[0].retriable or monotonic() >= give_up_at_s:
+                raise errors[0]
 
     def find_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> int:
         moment = _EPOCH + timedelta(milliseconds=min(timestamp_ms, _TIME_MS_MAX))

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from time import monotonic
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -28,9 +28,10 @@ from pyspark.sql.types import StructType
 from penstock.model.errors import InvalidConfig, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.spark.admission import admit, available_rows
-from penstock.spark.drift import find_drift, last_cuts_ms, split_lost, without_new
+from penstock.spark.drift import find_drift, is_behind, last_cuts_ms, split_lost, without_new
 from penstock.spark.extent import Extent
 from penstock.spark.logs import (
+    LEADER_PATIENCE_S,
     BrokerLogs,
     Extents,
     find_cuts,
@@ -47,6 +48,8 @@ from penstock.spark.ranges import OffsetRange, split_ranges
 from penstock.spark.task_reader import RangePartition, TaskReader
 
 logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.1
 
 # The names of methods are Spark's.
 # ruff: noqa: N802
@@ -89,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes; the start, as it is, if there is nothing to read."""
         logs, selection = self._logs, self._options.selection
-        extents, missing = select_extents(logs, selection)
+        extents, missing = self._look(start)
         cuts = find_cuts(logs, extents)
         if start == BEGINNING:
             raise_missing(selection, missing)
@@ -101,9 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._report(place, extents)
         self._latest = extents
         extents = self._within_target(extents, place)
-        drift = find_drift(
-            place, extents, cuts, lambda partition: is_selected(selection, partition)
-        )
+        drift = find_drift(place, extents, cuts, self._is_selected)
         lost = self._settle(drift.losses)
         if self._options.fail_on_data_loss:
             raise_missing(selection, missing)
@@ -167,6 +168,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self) -> BrokerLogs:
         # Made where it is used: this object is pickled to the tasks, too.
         return BrokerLogs(self._bootstrap)
+
+    def _look(self, start: dict[str, Any]) -> tuple[Extents, list[str]]:
+        """What there is now. A broker that is behind is asked again: it soon knows more."""
+        place = StreamOffset(positions={}) if start == BEGINNING else StreamOffset.from_json(start)
+        give_up_at_s = monotonic() + LEADER_PATIENCE_S
+        while True:
+            extents, missing = select_extents(self._logs, self._options.selection)
+            if not is_behind(place, extents, self._is_selected) or monotonic() >= give_up_at_s:
+                return extents, missing
+            sleep(_LOOK_S)
+
+    def _is_selected(self, partition: TopicPartition) -> bool:
+        return is_selected(self._options.selection, partition)
 
     def _first_place(self, extents: Extents) -> StreamOffset:
         """Where the options say that a new query begins."""

@@ -2,8 +2,8 @@
 
 Producers send at a steady rate to every partition and record each message's fate; readers follow
 the topic from its beginning. None of them is told of what goes wrong: getting over it is the
-clients' own work, and what they complain of to their user is recorded. The invariant: what is told
-to nobody by the end is of unknown fate.
+clients' own work, and what they complain of to their user is recorded. The invariants: what is told
+to nobody by the end is of unknown fate; who is abandoned ends at once, and holds no connection.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,8 @@ DELIVERY_MS = 60_000
 # Between two rounds of messages, one for each partition.
 PAUSE_S = 0.01
 END_S_MAX = 30.0
+# How often a worker looks whether it is abandoned.
+LOOK_S = 0.1
 
 LIBRDKAFKA: dict[str, Any] = {
     "socket.timeout.ms": ANSWER_MS,
@@ -51,6 +53,7 @@ class Worker(ABC, threading.Thread):
         self.bootstrap = bootstrap
         self.topic = topic
         self.ending = threading.Event()
+        self.abandoned = threading.Event()
 
     def run(self) -> None:
         try:
@@ -60,12 +63,31 @@ class Worker(ABC, threading.Thread):
 
     @abstractmethod
     def work(self) -> None:
-        """Until `ending` is set."""
+        """Until `ending` is set, and all is done then; or until `abandoned` is."""
 
     def finish(self) -> None:
         self.ending.set()
         self.join(END_S_MAX + DELIVERY_MS / 1000)
         assert not self.is_alive(), f"{self.name} does not end"
+
+    def abandon(self) -> None:
+        """Let it leave everything as it is: nobody looks at it any more."""
+        self.abandoned.set()
+        self.ending.set()
+
+    def run_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work of a client of asyncio."""
+        asyncio.run(self._until_abandoned(work))
+
+    async def _until_abandoned(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        while not self.abandoned.is_set() and not task.done():
+            await asyncio.wait([task], timeout=LOOK_S)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
 
 
 class LibrdkafkaProducer(Worker):
@@ -97,7 +119,9 @@ class LibrdkafkaProducer(Worker):
                 )
             producer.poll(PAUSE_S)
             self.ending.wait(PAUSE_S)
-        producer.flush(DELIVERY_MS / 1000)
+        if not self.abandoned.is_set():
+            producer.flush(DELIVERY_MS / 1000)
+        producer.purge()
 
     def _delivered(self, sent: Sent, error: Any, message: Any) -> None:
         if error is None:
@@ -110,7 +134,7 @@ class PenstockProducer(Worker):
     """Idempotent, acks="all"."""
 
     def work(self) -> None:
-        asyncio.run(self._work())
+        self.run_loop(self._work())
 
     async def _work(self) -> None:
         async with (
@@ -176,7 +200,9 @@ class LibrdkafkaReader(Reader):
         ]
         consumer.assign(places)
         deadline_s = float("inf")
-        while not self.is_over(lambda partition: _position(consumer, places[partition])):
+        while not self.abandoned.is_set() and not self.is_over(
+            lambda partition: _position(consumer, places[partition])
+        ):
             for message in consumer.consume(500, 0.1):
                 if message.error() is not None:
                     self.history.complain(self.name, message.error())
@@ -195,7 +221,7 @@ class LibrdkafkaReader(Reader):
 
 class PenstockReader(Reader):
     def work(self) -> None:
-        asyncio.run(self._work())
+        self.run_loop(self._work())
 
     async def _work(self) -> None:
         async with penstock.connect(self.bootstrap, request_timeout_ms=ANSWER_MS) as mq:

@@ -25,6 +25,7 @@ import penstock
 from tests.cluster_support import Cluster
 from tests.history import History, Outcome
 from tests.system.cluster.load import (
+    END_S_MAX,
     LIBRDKAFKA,
     LibrdkafkaProducer,
     LibrdkafkaReader,
@@ -149,7 +150,7 @@ class Scene:
         """New clients of both kinds, that know nothing, read a message of each partition."""
         for kind in (PenstockReader, LibrdkafkaReader):
             visitor = kind(self.history, self.bootstrap, self.topic, f"visitor {next(_VISITS)}")
-            visitor.start()
+            self.hire(visitor)
             visitor.finish_at(dict.fromkeys(range(PARTITIONS), 1))
 
     def wait_settled(self) -> None:
@@ -181,7 +182,7 @@ class Scene:
         self.hire(*self.producers, *self.followers)
         # Whoever is only beginning is told of errors that it would get over later.
         until(
-            lambda: all(self.history.reads[follower.name] for follower in self.followers),
+            lambda: all(self.history.read_of(follower.name) for follower in self.followers),
             "something to read",
         )
         self.wait_acknowledged()
@@ -207,9 +208,12 @@ class Scene:
         check_replicas_equal(self, ends)
         check_nobody_failed(self.cluster)
 
-    def abandon(self) -> None:
+    def leave(self) -> None:
+        """Nobody works any more, whatever became of the scene: the cluster is about to go."""
         for worker in self._hired:
-            worker.ending.set()
+            worker.abandon()
+        for worker in self._hired:
+            worker.join(END_S_MAX)
 
     def _ends(self) -> dict[int, int]:
         with penstock.connect_blocking(self.bootstrap) as mq:
@@ -221,7 +225,7 @@ class Scene:
     def _read_everything(self, ends: Mapping[int, int]) -> list[str]:
         about = (self.history, self.bootstrap, self.topic)
         ours = PenstockReader(*about, "penstock")
-        ours.start()
+        self.hire(ours)
         ours.finish_at(ends)
         # The last of a log may be no message: a leader's first word.
         last = {
@@ -229,7 +233,7 @@ class Scene:
             for number in range(PARTITIONS)
         }
         theirs = LibrdkafkaReader(*about, "librdkafka")
-        theirs.start()
+        self.hire(theirs)
         for reader in (theirs, *self.followers):
             reader.finish_at(last)
         return [ours.name, theirs.name]
@@ -244,7 +248,7 @@ def under_load(cluster: Cluster) -> Iterator[Scene]:
         yield scene
         scene.end()
     finally:
-        scene.abandon()
+        scene.leave()
 
 
 def until(look: Callable[[], T | None], what: object, seconds_max: float = RECOVERY_S_MAX) -> T:

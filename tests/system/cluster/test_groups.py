@@ -3,7 +3,6 @@ and what was committed is never forgotten; neither is what our consumers acknowl
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -90,7 +89,7 @@ class PenstockMember(Member):
     group = "audit"
 
     def work(self) -> None:
-        asyncio.run(self._work())
+        self.run_loop(self._work())
 
     async def _work(self) -> None:
         async with penstock.connect(self.bootstrap, request_timeout_ms=ANSWER_MS) as mq:
@@ -162,7 +161,7 @@ def _goes_on(member: Member, before: tuple[int, int]) -> bool:
 def wait_read_everything(scene: Scene, members: list[Member]) -> None:
     """Until a group has read everything that was acknowledged (at least once)."""
     acknowledged = {
-        sent for sent, send in scene.history.sends.items() if send.outcome is Outcome.ACKNOWLEDGED
+        sent for sent, send in scene.history.sent() if send.outcome is Outcome.ACKNOWLEDGED
     }
     until(
         lambda: acknowledged <= set().union(*(member.read for member in members)),

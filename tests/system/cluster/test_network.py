@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -120,3 +121,15 @@ def test_a_server_that_is_not_there_ends_the_connection() -> None:
         listening.close()
         with connect(network.front(SERVER, address)) as connection:
             assert connection.recv(1) == b""
+
+
+def test_whoever_connects_while_it_ends_is_let_go() -> None:
+    """The end of the connection says so; and nothing is left open, which would be an error here."""
+    for _ in range(20):
+        with echo() as address:
+            with Network() as network:
+                front = network.front(SERVER, address)
+                late = [connect(front) for _ in range(5)]
+            for connection in late:
+                with connection, contextlib.suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""

@@ -56,6 +56,8 @@ class Story:
     read: list[int] = field(default_factory=list)
     rebalances: dict[str, int] = field(default_factory=dict)
     """How often each member was given an assignment, or more of one."""
+    generations: dict[str, int] = field(default_factory=dict)
+    """Of the last assignment of each member, of the clients that tell it: Java's."""
 
     def add(self, member: str, event: dict[str, Any]) -> None:
         with self.changed:
@@ -65,6 +67,8 @@ class Story:
             match event["event"]:
                 case "assigned":
                     self.rebalances[member] += 1
+                    if "generation" in event:
+                        self.generations[member] = int(event["generation"])
                     self.owned[member] |= partitions
                     for partition in partitions:
                         self.history.setdefault(partition, []).append(Ownership(member, at_ns))
@@ -93,6 +97,14 @@ class Story:
 
     def wait_until_read(self, count: int) -> None:
         self.wait(lambda: set(self.read) == set(range(count)), f"{count} messages are read")
+
+    def wait_until_level(self, *members: str) -> None:
+        """Until these have told of the same generation. Where partitions move one by one, a member
+        that keeps what it has may tell of a rebalance after all others have."""
+        self.wait(
+            lambda: len({self.generations.get(member, member) for member in members}) == 1,
+            f"{members} in one generation",
+        )
 
     def check(self) -> None:
         """No partition had two owners at the same time."""

@@ -77,14 +77,17 @@ class KafkaPeer:
         self._server.__exit__()
 
 
-def new_peer(folder: Path, *, auto_create: bool = True) -> Peer:
-    """Not started yet; its data goes to the folder, which it makes."""
+def new_peer(
+    folder: Path, *, auto_create: bool = True, consumer_session_timeout_ms: int = SESSION_TIMEOUT_MS
+) -> Peer:
+    """Not started yet; its data goes to the folder, which it makes. consumer_session_timeout_ms:
+    of the protocol of KIP-848, where no member has a say in it."""
     if IS_KAFKA:
         return KafkaPeer(
             folder,
             f"auto.create.topics.enable={str(auto_create).lower()}",
             f"group.consumer.min.session.timeout.ms={SESSION_TIMEOUT_MS}",
-            f"group.consumer.session.timeout.ms={SESSION_TIMEOUT_MS}",
+            f"group.consumer.session.timeout.ms={consumer_session_timeout_ms}",
             "group.consumer.min.heartbeat.interval.ms=500",
             "group.consumer.heartbeat.interval.ms=1000",
         )
@@ -93,6 +96,6 @@ def new_peer(folder: Path, *, auto_create: bool = True) -> Peer:
         "partitions_per_topic_max=100",
         f"auto_create_topics={str(auto_create).lower()}",
         "group_initial_rebalance_delay_ms=0",
-        f"group_consumer_session_timeout_ms={SESSION_TIMEOUT_MS}",
+        f"group_consumer_session_timeout_ms={consumer_session_timeout_ms}",
         "group_consumer_heartbeat_interval_ms=1000",
     )

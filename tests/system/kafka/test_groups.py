@@ -8,10 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.system.kafka.conftest import CreateTopic
-from tests.system.kafka.drivers.driver import PATIENCE_S
+from tests.system.kafka.conftest import partition_count
+from tests.system.kafka.drivers.driver import PATIENCE_S, until
 from tests.system.kafka.members import Team, Variant
+from tests.system.kafka.peer import new_peer
 
 PARTITIONS = 6
 VARIANTS = {
@@ -33,15 +35,20 @@ STATIC = [
     "java-cooperative",
     "java-consumer",
 ]
+# Longer than a member is away, on the slowest machine.
+STATIC_SESSION_TIMEOUT_MS = 60_000
 # Members wait for their sessions to end most of the time: several groups do so at once.
 GROUPS_AT_ONCE = 5
 
 
 class Feed:
-    """Numbered messages, spread over the partitions of a topic, all acknowledged."""
+    """Numbered messages, spread over the partitions of a new topic, all acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.sent = 0
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(PATIENCE_S)
+        until(lambda: partition_count(admin, topic) == PARTITIONS, f"{topic} is known")
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 1})
         self._topic = topic
 
@@ -89,12 +96,16 @@ def play_static(bootstrap: str, topic: str, variant: Variant) -> None:
     """A static member that goes away and comes back has what it had, and nobody is disturbed. It
     crashes; in the protocol of KIP-848 it closes: there, its name is free only when it says so."""
     feed = Feed(bootstrap, topic)
-    # Longer than the member is away, on the slowest machine.
-    session = {"session_timeout_ms": 45_000}
+    session = {"session_timeout_ms": STATIC_SESSION_TIMEOUT_MS}
     with Team(bootstrap, f"group-of-{topic}", [topic], variant) as team:
         staying = team.join("staying", instance="one", **session)
         leaving = team.join("leaving", instance="two", **session)
         team.wait_until_shared(PARTITIONS, staying, leaving)
+        if variant.protocol == "cooperative-sticky":
+            team.story.wait_until_level("staying", "leaving")
+        # What a member tells is heard in order: with this, all that it told before.
+        feed.send()
+        team.wait_until_read(feed.sent)
         had = set(team.story.owned["leaving"])
         disturbances = team.story.rebalances["staying"]
         if variant.protocol == "consumer":
@@ -119,8 +130,17 @@ STORIES = [
 
 
 @pytest.fixture(scope="module")
+def patient_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that waits for members that are away: in the protocol of KIP-848 that is for all
+    groups alike."""
+    folder = tmp_path_factory.mktemp("patient") / "data"
+    with new_peer(folder, consumer_session_timeout_ms=STATIC_SESSION_TIMEOUT_MS) as peer:
+        yield peer.bootstrap
+
+
+@pytest.fixture(scope="module")
 def played(
-    bootstrap: str, create_topic: CreateTopic, request: pytest.FixtureRequest
+    bootstrap: str, patient_bootstrap: str, request: pytest.FixtureRequest
 ) -> Iterator[dict[str, Future[None]]]:
     """The stories of all tests that were asked for, begun at the same time."""
     with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
@@ -130,8 +150,8 @@ def played(
                 topic = item.callspec.id
                 story, variant = item.callspec.params["story"], item.callspec.params["variant"]
                 assert callable(story)
-                create_topic(topic, PARTITIONS)
-                futures[topic] = pool.submit(story, bootstrap, topic, variant)
+                where = patient_bootstrap if story is play_static else bootstrap
+                futures[topic] = pool.submit(story, where, topic, variant)
         yield futures
         for future in futures.values():
             future.cancel()

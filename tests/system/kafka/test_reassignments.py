@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import (
     InvalidReplicationAssignmentError,
     NoReassignmentInProgressError,
+    RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 
@@ -24,18 +25,27 @@ from tests.system.kafka.drivers.remote import JavaDriver
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+# The first three, which have the registry; and one that is stopped now and then.
+KEPT = (1, 2, 3)
+SPARE = 4
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), 4) as running:
+    with Cluster(tmp_path_factory.mktemp("cluster"), 4, is_started=False) as running:
+        # Whoever is first is the controller, for as long as it lives. Clients ask the one that they
+        # know, and wait for it; so it must not be the one that is stopped.
+        for broker in KEPT:
+            running.start(broker, is_awaited=False)
+        for broker in KEPT:
+            running.wait_ready(broker)
+        running.start(SPARE)
         yield running
 
 
 @pytest.fixture(scope="module")
 def bootstrap(cluster: Cluster) -> str:
-    # Broker 4 is stopped now and then.
-    return ",".join(cluster.addresses[broker] for broker in (1, 2, 3))
+    return ",".join(cluster.addresses[broker] for broker in KEPT)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +65,7 @@ def orders(admin: AdminClient, topic: str) -> str:
 
 
 def described(admin: AdminClient, topic: str) -> list[confluent_kafka.admin.PartitionMetadata]:
-    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
     return [partitions[number] for number in sorted(partitions)]
 
 
@@ -64,7 +74,13 @@ def leaders(admin: AdminClient, topic: str) -> list[int]:
 
 
 def is_on(admin: AdminClient, topic: str, partition: int, brokers: list[int]) -> bool:
-    found = described(admin, topic)[partition]
+    try:
+        found = described(admin, topic)[partition]
+    except confluent_kafka.KafkaException as error:
+        # It asks any broker that it is connected to: also one that is stopped, and then another.
+        if error.args[0].code() != confluent_kafka.KafkaError._TIMED_OUT:
+            raise
+        return False
     return list(found.replicas) == brokers and sorted(found.isrs) == sorted(brokers)
 
 
@@ -83,7 +99,7 @@ def test_a_move_is_listed_and_called_off(
 ) -> None:
     """KIP-455: replicas that are added and removed; null calls it off."""
     zero = TopicPartition(orders, 0)
-    cluster.stop(4)
+    cluster.stop(SPARE)
     try:
         kafka_python.alter_partition_reassignments({zero: [4, 2, 3]})
         expected = {"replicas": [4, 2, 3, 1], "adding_replicas": [4], "removing_replicas": [1]}
@@ -98,7 +114,37 @@ def test_a_move_is_listed_and_called_off(
         again = kafka_python.alter_partition_reassignments({zero: None})
         assert again == {zero: NoReassignmentInProgressError}
     finally:
-        cluster.resume(4)
+        cluster.resume(SPARE)
+
+
+def test_the_controller_stands_still(
+    kafka_python: KafkaAdminClient, admin: AdminClient, cluster: Cluster, orders: str
+) -> None:
+    """A client that knows it waits for it in vain, as with Kafka. When its session is over another
+    is named, and whoever asks anew is served: every broker can do what is asked."""
+    controller = admin.list_topics(timeout=10).controller_id
+    others = [broker for broker in cluster.ids if broker != controller]
+    addresses = ",".join(cluster.addresses[broker] for broker in others)
+    one = TopicPartition(orders, 1)
+
+    def is_taken() -> bool:
+        asking = KafkaAdminClient(bootstrap_servers=addresses, request_timeout_ms=3_000)
+        try:
+            return bool(asking.alter_partition_reassignments({one: others}) == {one: None})
+        except RequestTimedOutError:
+            return False
+        finally:
+            asking.close()
+
+    cluster.stop(controller)
+    try:
+        until(is_taken, "another is asked")
+    finally:
+        cluster.resume(controller)
+    until(lambda: is_on(admin, orders, 1, others), "it has moved")
+    back = {one: list(KEPT)}
+    until(lambda: kafka_python.alter_partition_reassignments(back) == {one: None}, "it is back")
+    until(lambda: is_on(admin, orders, 1, list(KEPT)), "it has moved back")
 
 
 def test_what_cannot_be_is_refused_partition_by_partition(

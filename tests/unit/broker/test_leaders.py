@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
+
 from penstock.broker.company import Acquaintances
-from penstock.broker.leaders import Leaders
+from penstock.broker.leaders import NO_BROKER, Leaders
+from penstock.model.errors import NotLeader, StorageFailed
 from penstock.model.ids import BrokerId
 from penstock.registry.facts import ExpireBroker
-from tests.registry_support import broker
+from tests.registry_support import broker, ids
 from tests.unit.broker.cluster_harness import village
 
 
@@ -41,3 +46,28 @@ async def test_a_leader_that_the_registry_lost_is_found_while_it_is_heard() -> N
         await cluster.wait(lambda: leaders.of(topic, 0).broker not in (number, -1))
         await cluster.pass_ms(2_000)
         assert number not in leaders.brokers, "it is silent"
+
+
+async def test_a_partition_that_is_only_being_made_has_no_leader_yet() -> None:
+    """Its only broker would be told that there is no such partition, as if the topic were gone."""
+    async with village(2) as cluster:
+        await cluster.create([1])
+        topic = await cluster.registry.add_partitions("orders", 2, placement=[ids(1)])
+        here, elsewhere = cluster.up[1].leaders, cluster.up[2].leaders
+        assert [here.of(topic, number).broker for number in (0, 1)] == [1, NO_BROKER]
+        assert elsewhere.of(topic, 1).broker == 1, "nobody else can lead: it is asked"
+        with pytest.raises(NotLeader, match="try again"):
+            here.find("orders", 1)
+        await cluster.wait(lambda: here.of(topic, 1).broker == 1)
+
+
+async def test_a_lone_copy_that_cannot_be_opened_is_asked_what_is_wrong() -> None:
+    async with village(1) as cluster:
+        await cluster.create([1])
+        topic = await cluster.registry.add_partitions("orders", 2, placement=[ids(1)])
+        cluster.disks[1].fail_next("flush", errno.EIO)
+        await cluster.wait(lambda: cluster.up[1].partitions.has("orders", 1))
+        leaders = cluster.up[1].leaders
+        assert leaders.of(topic, 1).broker == 1
+        with pytest.raises(StorageFailed, match="offline"):
+            leaders.find("orders", 1)

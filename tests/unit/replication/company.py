@@ -5,9 +5,11 @@ from __future__ import annotations
 from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Node
+from penstock.raft.patience import Patience
 from penstock.records import build_batch
 from penstock.replication.replica import ACKS_ALL, Replica
 from penstock.replication.replicas import Replicas
+from penstock.replication.transport import TIMING
 from penstock.testing.simulation.cluster import Cluster
 from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.plan import Plan, partition_plan
@@ -19,7 +21,11 @@ class Company:
     """The brokers, and what is asked of them."""
 
     def __init__(
-        self, brokers: int = 3, voters: int | None = None, config: TopicConfig | None = None
+        self,
+        brokers: int = 3,
+        voters: int | None = None,
+        config: TopicConfig | None = None,
+        seed: int = 7,
     ) -> None:
         numbers = tuple(range(1, brokers + 1))
         plan = partition_plan(0, numbers[: voters or brokers], config)
@@ -36,7 +42,7 @@ class Company:
                 plain_producers=0,
                 readers=0,
             ),
-            seed=7,
+            seed=seed,
         )
         self.cluster.start()
         self.machines = list(self.cluster.machines.values())
@@ -79,6 +85,12 @@ class Company:
     def cut_off(self, machine: Machine) -> None:
         others = [other.broker for other in self.machines if other is not machine]
         self.cluster.network.cut_between([machine.broker], others)
+
+    def set_delay(self, machine: Machine, delay_ms: int) -> None:
+        """How much longer than it must the machine waits before it campaigns, from now on: not by
+        chance any more."""
+        raft = self.replica(machine).consensus.raft
+        raft._patience = Patience(TIMING.election_ms, lambda: delay_ms)
 
     def propose(self, machine: Machine, *values: bytes) -> list[object]:
         """What is answered, one after the other."""

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.ids import TopicPartition
 from penstock.model.removal import Removal
-from penstock.spark.drift import Drift, find_drift, last_cuts_ms, split_lost
+from penstock.spark.drift import Drift, find_drift, is_behind, last_cuts_ms, split_lost
 from penstock.spark.extent import Extent
 from penstock.spark.offsets import StreamOffset
 from penstock.spark.ranges import OffsetRange
@@ -41,6 +41,25 @@ def test_a_new_partition_begins_at_its_first_offset() -> None:
     assert found.begins == {ZERO: 40, ONE: 3}
     assert found.moved == {ONE: 3}
     assert not found.losses
+
+
+@pytest.mark.parametrize(
+    ("extents", "selected", "expected"),
+    [
+        ({ZERO: Extent(0, 9, "old"), ONE: Extent(0, 9, "old")}, True, False),
+        ({ZERO: Extent(0, 9, "old")}, True, True),
+        ({ZERO: Extent(0, 9, "old")}, False, False),
+        ({ZERO: Extent(0, 9, "new")}, True, False),
+        ({ZERO: Extent(0, 9, None)}, True, False),
+        ({}, True, False),
+    ],
+    ids=["all there", "one missing", "not selected", "made anew", "no id", "topic missing"],
+)
+def test_an_answer_without_a_partition_of_the_same_topic_is_an_old_one(
+    extents: dict[TopicPartition, Extent], selected: bool, expected: bool
+) -> None:
+    start = StreamOffset(positions={ZERO: 4, ONE: 5}, topic_ids={"orders": "old"})
+    assert is_behind(start, extents, lambda _: selected) is expected
 
 
 def test_retention_was_faster() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.model.error_codes import from_code
@@ -200,3 +202,26 @@ async def test_kafkas_settings_without_effect_are_kept_and_shown() -> None:
         assert described.changed == ["preallocate", "segment_jitter_ms"]
         await alter(client, "orders", "preallocate", "segment-jitter-ms")
         assert "preallocate" not in (await client.describe("orders")).config
+
+
+async def test_a_topic_is_described_while_it_grows() -> None:
+    """A partition that is being made has no leader yet: it is never said not to exist."""
+    async with running() as (_, client):
+        await client.create("orders", partitions=1)
+        growing = asyncio.create_task(_grow(client, "orders", 10))
+        seen = 0
+        while seen < 10:
+            described = await client.describe("orders")
+            seen = len(described.partitions)
+            assert not [
+                partition.error.message
+                for partition in described.partitions
+                if partition.leader == described.broker and partition.HasField("error")
+            ]
+        await growing
+
+
+async def _grow(client: RawClient, topic: str, partitions: int) -> None:
+    for total in range(2, partitions + 1):
+        request = pb.AddPartitionsRequest(name=topic, total=total)
+        await client.channel.call(calls.ADD_PARTITIONS, request)

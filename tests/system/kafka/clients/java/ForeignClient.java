@@ -223,7 +223,7 @@ public final class ForeignClient {
         List<String> topics = new ArrayList<>();
         request.get("topics").forEach((topic) -> topics.add(topic.asText()));
         try (Consumer<byte[], byte[]> consumer = consumer(request, more)) {
-            consumer.subscribe(topics, new Telling());
+            consumer.subscribe(topics, new Telling(consumer));
             while (!INPUT.ready()) {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
                     String value = new String(record.value(), StandardCharsets.UTF_8);
@@ -236,24 +236,32 @@ public final class ForeignClient {
     }
 
     private static final class Telling implements ConsumerRebalanceListener {
+        private final Consumer<byte[], byte[]> consumer;
+
+        Telling(Consumer<byte[], byte[]> consumer) {
+            this.consumer = consumer;
+        }
+
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            tellPartitions("assigned", partitions);
+            tell(withPartitions("assigned", partitions)
+                    .put("generation", consumer.groupMetadata().generationId()));
         }
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-            tellPartitions("revoked", partitions);
+            tell(withPartitions("revoked", partitions));
         }
     }
 
-    private static void tellPartitions(String event, Collection<TopicPartition> partitions) {
+    private static ObjectNode withPartitions(
+            String event, Collection<TopicPartition> partitions) {
         ObjectNode told = JSON.createObjectNode().put("event", event);
         ArrayNode list = told.putArray("partitions");
         for (TopicPartition partition : partitions) {
             list.addArray().add(partition.topic()).add(partition.partition());
         }
-        tell(told);
+        return told;
     }
 
     private static Consumer<byte[], byte[]> consumer(JsonNode request, Map<String, Object> more) {
