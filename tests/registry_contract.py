@@ -67,6 +67,17 @@ class RegistryContract:
             with pytest.raises(ChangedMeanwhile):
                 await two.change_targets([Move("orders", 0, ids(1))], seen)
 
+    async def test_brokers_that_are_not_known_here_yet_are_looked_for(
+        self, cluster: Cluster
+    ) -> None:
+        """R-REP-7: whoever registered before the call is seen by it."""
+        async with cluster.opened(1) as one:
+            for number in range(2, 5):
+                async with cluster.opened(number):
+                    made = await one.create_topic(f"t{number}", 1, {}, replication_factor=2)
+                    assert set(made.partitions[0].replicas) == {1, number}
+                    await one.create_topic(f"placed{number}", 1, {}, placement=[ids(number, 1)])
+
     async def test_a_topic_goes_in_two_steps_and_is_remembered(self, cluster: Cluster) -> None:
         async with cluster.opened(1) as one, cluster.opened(2) as two:
             topic = await one.create_topic("orders", 1, {})

@@ -90,6 +90,9 @@ class SharedFacts(ChangingRegistry):
     async def register_broker(self, broker: BrokerImage) -> None:
         await self.change(RegisterBroker(broker=broker))
 
+    async def catch_up(self) -> None:
+        self._install(self.facts.image())
+
     async def close(self) -> None:
         pass
 

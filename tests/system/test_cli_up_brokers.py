@@ -109,6 +109,17 @@ def test_one_command_starts_three_brokers_and_ends_them(
     assert all((data / f"broker-{place}" / "clean.journal").exists() for place in (1, 2, 3))
 
 
+def test_when_it_is_ready_every_broker_places_on_all(tmp_path: Path) -> None:
+    """R-REP-7: whichever is asked first has seen the others."""
+    with up("--brokers", "3", "--data", str(tmp_path / "data"), *FREE) as (process, line):
+        for number, address in enumerate(address_of(line).split(",")):
+            command = ("topics", "create", f"t{number}", "--replicas", "3", "--bootstrap", address)
+            run = subprocess.run([PENSTOCK, *command], capture_output=True, check=False, text=True)
+            assert run.returncode == 0, run.stderr
+        process.terminate()
+        process.wait(SECONDS_MAX)
+
+
 def test_the_next_start_has_the_same_addresses(tmp_path: Path) -> None:
     flags = ("--brokers", "2", "--data", str(tmp_path / "data"), *FREE)
     lines = []

@@ -218,6 +218,23 @@ async def test_it_can_be_ended_before_all_are_ready() -> None:
     assert await asyncio.wait_for(running, SECONDS_MAX)
 
 
+async def test_it_is_ready_only_when_the_children_are_of_use_together() -> None:
+    house = Household()
+    ready, settled, ending = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def settle() -> None:
+        await settled.wait()
+
+    children = [house.child(SERVES, name) for name in ("a", "b")]
+    running = asyncio.ensure_future(Supervisor([children], settle).run(ending, ready.set))
+    await house.until(lambda: all(child.ready.is_set() for child in children))
+    assert not ready.is_set()
+    settled.set()
+    await asyncio.wait_for(ready.wait(), SECONDS_MAX)
+    ending.set()
+    assert await asyncio.wait_for(running, SECONDS_MAX)
+
+
 async def test_when_the_last_one_has_ended_it_is_over() -> None:
     house = Household()
     zoo = house.child(SERVES, "zoo")

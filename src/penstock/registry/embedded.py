@@ -67,6 +67,9 @@ class EmbeddedRegistry(ChangingRegistry):
         async with self._changing:
             self._keep(apply(self._facts, RegisterBroker(broker=broker)))
 
+    async def catch_up(self) -> None:
+        """Every change is made here."""
+
     async def close(self) -> None:
         """There is nobody to leave."""
 

@@ -36,7 +36,7 @@ from penstock.registry.zookeeper_session import (
     State,
     ZooKeeperSession,
 )
-from penstock.registry.zookeeper_store import BROKERS, CONTROLLER, ZooKeeperStore
+from penstock.registry.zookeeper_store import BROKERS, CLUSTER, CONTROLLER, ZooKeeperStore
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +106,9 @@ class ZooKeeperRegistry(ChangingRegistry):
     def is_controller(self) -> bool:
         return self._lease.is_held
 
+    async def catch_up(self) -> None:
+        await self._run(self._look_at_brokers)
+
     async def change(self, change: Change) -> Facts:
         return await self._run(self._change, change)
 
@@ -172,6 +175,11 @@ class ZooKeeperRegistry(ChangingRegistry):
     def _begin(self) -> None:
         self._session.start()
         self._store.begin()
+        self._tell()
+
+    def _look_at_brokers(self) -> None:
+        self._session.catch_up(BROKERS)
+        self._store.refresh([CLUSTER, BROKERS])
         self._tell()
 
     def _change(self, change: Change) -> Facts:

@@ -136,6 +136,11 @@ class MetaRegistry(ChangingRegistry):
     def is_controller(self) -> bool:
         return self._lease.is_held
 
+    async def catch_up(self) -> None:
+        # Only everything is told with a proof that it is the latest.
+        self._needs_whole = True
+        await self._fetch(0, self._patience_s)
+
     async def change(self, change: Change) -> Facts:
         """Returns the facts that were known here before it."""
         before = self._facts
@@ -289,7 +294,9 @@ class MetaRegistry(ChangingRegistry):
                 logger.error("A change is not understood, so everything is read: %s", error)
 
     def _take(self, facts: Facts, response: pb.MetaFetchResponse) -> None:
-        """The facts are these from now on."""
+        """The facts are these from now on, unless another question brought later ones."""
+        if self._facts is not None and facts.version < self._facts.version:
+            return
         controller = None if response.controller < 0 else BrokerId(response.controller)
         self._facts = facts
         self._install(facts.image(controller=controller))
