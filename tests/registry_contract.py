@@ -193,6 +193,15 @@ class RegistryContract:
             ):
                 await other.register_broker(broker(1, directory=7))
 
+    async def test_a_copy_of_a_brokers_folder_is_refused(self, cluster: Cluster) -> None:
+        """R-REP-4, R-REP-5: it is not taken for the broker it was copied from."""
+        async with cluster.opened(1) as one, cluster.opened() as other:
+            with pytest.raises(
+                InvalidConfig, match=r"in use by .*127\.0\.0\.1:9001, and this one has a copy of it"
+            ):
+                await other.register_broker(broker(1, place=7))
+            assert one.image.brokers[BrokerId(1)] == broker(1)
+
     async def test_a_broker_that_lost_its_folder_waits_for_its_old_session(
         self,
         cluster: Cluster,

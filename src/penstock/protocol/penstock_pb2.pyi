@@ -782,14 +782,16 @@ class MetaFetchResponse(_message.Message):
     def __init__(self, version: _Optional[int] = ..., is_whole: _Optional[bool] = ..., entries: _Optional[_Iterable[bytes]] = ..., controller: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class MetaHeartbeatRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker", "directory")
+    __slots__ = ("cluster_id", "broker", "directory", "place")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker: int
     directory: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
+    place: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker: _Optional[int] = ..., directory: _Optional[int] = ..., place: _Optional[int] = ...) -> None: ...
 
 class MetaHeartbeatResponse(_message.Message):
     __slots__ = ("is_registered", "is_controller", "session_timeout_ms")

@@ -76,6 +76,8 @@ class ZooKeeperRegistry(ChangingRegistry):
         self._lease = _Lease(self._clock, config.session_timeout_ms / 1000 * _LEASE_SHARE)
         self._stale_paths = _StalePaths()
         self._was_connected = False
+        # What was last told to be wrong: it may stay so, and is looked at again and again.
+        self._complaint = ""
 
     async def open(self) -> None:
         """Connect and read the cluster, which is made if there is none. RegistryUnavailable if
@@ -196,7 +198,9 @@ class ZooKeeperRegistry(ChangingRegistry):
             logger.info("%s", error)
         except PenstockError as error:
             self._stale_paths.add_everything()
-            logger.error("%s", error)
+            if error.message != self._complaint:
+                logger.error("%s", error)
+            self._complaint = error.message
         except Exception:
             self._stale_paths.add_everything()
             logger.exception("The registry's thread hit a bug")
@@ -231,7 +235,7 @@ class ZooKeeperRegistry(ChangingRegistry):
                 self._try([mine])
             elif znode.owner != self._session.id:
                 other = facts_json.decode_broker(znode.data, path)
-                if other.directory != broker.directory:
+                if not other.has_folder_of(broker):
                     return other
                 # Of an earlier session of this broker: a folder is used by one process at a time.
                 self._try([Delete(path, znode.version), mine])
