@@ -157,6 +157,7 @@ class ZooKeeperRegistry(ChangingRegistry):
                 "ZooKeeper's session is %s: what is known is served, nothing can be changed", state
             )
         elif self._was_connected:
+            logger.warning("ZooKeeper answers again")
             self._stale_paths.add_everything()
             self._submit(self._tend)
         else:
