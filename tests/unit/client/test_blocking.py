@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,13 +122,14 @@ def test_looking_at_the_cluster() -> None:
         assert [(each.topic, each.leader) for each in found.partitions] == [("orders", 1)] * 2
         assert mq.cluster.status(moving_only=True).partitions == ()
         assert mq.cluster.elect_leaders() == {}
-        for change in (
+        changes: list[Callable[[], object]] = [
             lambda: mq.cluster.move("orders", [1]),
             lambda: mq.cluster.replicate("orders", 1),
             lambda: mq.cluster.drain(1),
             lambda: mq.cluster.add(1),
             lambda: mq.cluster.rebalance(dry_run=True),
-        ):
+        ]
+        for change in changes:
             with pytest.raises(InvalidRequest, match="on its own"):
                 change()
 
