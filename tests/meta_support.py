@@ -319,7 +319,10 @@ class Quorum:
 
     def beat(self, broker: BrokerImage, host: Host | None = None) -> Any:
         request = pb.MetaHeartbeatRequest(
-            cluster_id=CLUSTER, broker=broker.id, directory=broker.directory
+            cluster_id=CLUSTER,
+            broker=broker.id,
+            directory=broker.directory,
+            place=broker.place,
         )
         return self.ask(calls.META_HEARTBEAT, request, host).response
 

@@ -67,6 +67,17 @@ class RegistryContract:
             with pytest.raises(ChangedMeanwhile):
                 await two.change_targets([Move("orders", 0, ids(1))], seen)
 
+    async def test_brokers_that_are_not_known_here_yet_are_looked_for(
+        self, cluster: Cluster
+    ) -> None:
+        """R-REP-7: whoever registered before the call is seen by it."""
+        async with cluster.opened(1) as one:
+            for number in range(2, 5):
+                async with cluster.opened(number):
+                    made = await one.create_topic(f"t{number}", 1, {}, replication_factor=2)
+                    assert set(made.partitions[0].replicas) == {1, number}
+                    await one.create_topic(f"placed{number}", 1, {}, placement=[ids(number, 1)])
+
     async def test_a_topic_goes_in_two_steps_and_is_remembered(self, cluster: Cluster) -> None:
         async with cluster.opened(1) as one, cluster.opened(2) as two:
             topic = await one.create_topic("orders", 1, {})
@@ -181,6 +192,15 @@ class RegistryContract:
                 InvalidConfig, match=r"broker id 1 is in use by .*127\.0\.0\.1:9001"
             ):
                 await other.register_broker(broker(1, directory=7))
+
+    async def test_a_copy_of_a_brokers_folder_is_refused(self, cluster: Cluster) -> None:
+        """R-REP-4, R-REP-5: it is not taken for the broker it was copied from."""
+        async with cluster.opened(1) as one, cluster.opened() as other:
+            with pytest.raises(
+                InvalidConfig, match=r"in use by .*127\.0\.0\.1:9001, and this one has a copy of it"
+            ):
+                await other.register_broker(broker(1, place=7))
+            assert one.image.brokers[BrokerId(1)] == broker(1)
 
     async def test_a_broker_that_lost_its_folder_waits_for_its_old_session(
         self,

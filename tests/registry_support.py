@@ -20,12 +20,13 @@ def ids(*numbers: int) -> Replicas:
     return tuple(BrokerId(number) for number in numbers)
 
 
-def broker(number: int, host: str = "", directory: int = 0) -> BrokerImage:
+def broker(number: int, host: str = "", directory: int = 0, place: int = 0) -> BrokerImage:
     return BrokerImage(
         id=BrokerId(number),
         address=f"127.0.0.1:{9000 + number}",
         host=host,
         directory=directory or 0xD0 + number,
+        place=place or 0xE0 + number,
     )
 
 
@@ -89,6 +90,9 @@ class SharedFacts(ChangingRegistry):
 
     async def register_broker(self, broker: BrokerImage) -> None:
         await self.change(RegisterBroker(broker=broker))
+
+    async def catch_up(self) -> None:
+        self._install(self.facts.image())
 
     async def close(self) -> None:
         pass

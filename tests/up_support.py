@@ -36,13 +36,13 @@ def up(*flags: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], s
             process.kill()
 
 
-def refused(*flags: str, **variables: str) -> str:
+def refused(*flags: str, seconds_max: float = SECONDS_MAX, **variables: str) -> str:
     """The one sentence with which the command refuses to start."""
     run = subprocess.run(
         [PENSTOCK, "up", *flags],
         capture_output=True,
         text=True,
-        timeout=SECONDS_MAX,
+        timeout=seconds_max,
         env=environment(**variables),
         check=False,
     )

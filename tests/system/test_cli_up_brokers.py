@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -107,6 +108,33 @@ def test_one_command_starts_three_brokers_and_ends_them(
     assert (process.returncode, rest) == (0, "")
     assert not any(map(is_alive, children.values()))
     assert all((data / f"broker-{place}" / "clean.journal").exists() for place in (1, 2, 3))
+
+
+def test_when_it_is_ready_every_broker_places_on_all(tmp_path: Path) -> None:
+    """R-REP-7: whichever is asked first has seen the others."""
+    with up("--brokers", "3", "--data", str(tmp_path / "data"), *FREE) as (process, line):
+        for number, address in enumerate(address_of(line).split(",")):
+            command = ("topics", "create", f"t{number}", "--replicas", "3", "--bootstrap", address)
+            run = subprocess.run([PENSTOCK, *command], capture_output=True, check=False, text=True)
+            assert run.returncode == 0, run.stderr
+        process.terminate()
+        process.wait(SECONDS_MAX)
+
+
+def test_a_copy_of_a_brokers_folder_is_refused(tmp_path: Path) -> None:
+    """R-REP-5: two processes do not go by one broker's name."""
+    data = tmp_path / "data"
+    with up("--brokers", "2", "--data", str(data), *FREE) as (process, line):
+        first, second = address_of(line).split(",")
+        shutil.copytree(data / "broker-2", tmp_path / "copy")
+        flags = ("--broker-id", "2", "--data", str(tmp_path / "copy"), *FREE)
+        registry = ("--registry", f"meta://1@{first}")
+        # It waits for a session's time first, since the other may have died.
+        told = refused(*flags, *registry, seconds_max=60)
+        assert f"broker 2 is in use by the broker at {second}, and this one has a copy" in told
+        assert serves(second)
+        process.terminate()
+        process.wait(SECONDS_MAX)
 
 
 def test_the_next_start_has_the_same_addresses(tmp_path: Path) -> None:

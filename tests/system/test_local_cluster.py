@@ -91,6 +91,23 @@ async def test_one_that_dies_is_started_again_and_told_of() -> None:
     assert child.process_id is None
 
 
+async def test_the_last_error_is_the_reason_and_not_the_last_line() -> None:
+    house = Household()
+    lines = [
+        "2026-11-16 12:56:28,453 ERROR penstock.broker: The disk is gone.",
+        "2026-11-16 12:56:28,454 WARNING penstock.net: Broker 3 cannot be reached",
+        "2026-11-16 12:56:28,455 [myid:] - INFO  [main:Server@1] - Closed",
+    ]
+    program = (
+        f"import sys; print('listening on x'); sys.stderr.write({chr(10).join(lines)!r}); exit(7)"
+    )
+    await asyncio.wait_for(house.child(program).run(), SECONDS_MAX)
+    (told,) = house.told
+    assert told.startswith("broker 1 ended with exit code 7 (2026-11-16 12:56:28,453 ERROR ")
+    assert "The disk is gone) and" in told
+    assert house.written == lines
+
+
 async def test_each_further_start_waits_longer() -> None:
     house = Household()
     child = house.child("print('listening on x'); exit(7)", restarts=quick())
@@ -214,6 +231,23 @@ async def test_it_can_be_ended_before_all_are_ready() -> None:
     ending = asyncio.Event()
     running = asyncio.ensure_future(Supervisor([[child]]).run(ending, lambda: None))
     await house.until(lambda: child.process_id)
+    ending.set()
+    assert await asyncio.wait_for(running, SECONDS_MAX)
+
+
+async def test_it_is_ready_only_when_the_children_are_of_use_together() -> None:
+    house = Household()
+    ready, settled, ending = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def settle() -> None:
+        await settled.wait()
+
+    children = [house.child(SERVES, name) for name in ("a", "b")]
+    running = asyncio.ensure_future(Supervisor([children], settle).run(ending, ready.set))
+    await house.until(lambda: all(child.ready.is_set() for child in children))
+    assert not ready.is_set()
+    settled.set()
+    await asyncio.wait_for(ready.wait(), SECONDS_MAX)
     ending.set()
     assert await asyncio.wait_for(running, SECONDS_MAX)
 

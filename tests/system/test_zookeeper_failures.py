@@ -4,6 +4,7 @@ servers go and come back. Who lost touch is not controller; what is known is ser
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import subprocess
 import sys
@@ -181,7 +182,7 @@ async def test_a_broker_that_is_stopped_and_goes_on_is_never_controller_beside_a
 
 
 async def test_zookeeper_goes_and_comes_back(
-    server: ZooKeeperServer, config: ZooKeeperConfig
+    server: ZooKeeperServer, config: ZooKeeperConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is known is served; a change fails with a sentence and in time; the loop goes on."""
     async with opened(config, 1) as one, opened(config, 2) as two:
@@ -208,6 +209,9 @@ async def test_zookeeper_goes_and_comes_back(
         await until_made(two, "events")
         await eventually(lambda: "events" in one.image.topics)
         assert leads(one) != leads(two)
+    told = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert not [each for each in told if "kazoo" in each.name], "it would tell of each attempt"
+    assert [each.message for each in told].count("ZooKeeper answers again") == 2
 
 
 async def slowest_turn() -> float:

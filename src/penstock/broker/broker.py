@@ -133,18 +133,21 @@ class Broker:
 
     def _prepare(self, starting: contextlib.AsyncExitStack) -> Ground:
         config = self.config
-        data = self._disk
+        data, folder = self._disk, None
         if data is None:
             folder = DataFolder(config.data)
             data = folder.take()
             starting.callback(folder.leave)
+        meta = read_or_make_meta(data, config.broker_id)
         flusher = ThreadFlusher(asyncio.get_running_loop(), config.flush_threads)
         flusher.start()
         starting.callback(flusher.stop)
         ground = Ground(
             config=config,
             data=data,
-            meta=read_or_make_meta(data, config.broker_id),
+            meta=meta,
+            # A disk that stands in for the machine's has no copies.
+            place=meta.directory_id if folder is None else folder.place,
             driver=Driver(),
             flusher=flusher,
             clock=self._clock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.broker.leaders import NO_BROKER, Leaders
@@ -59,8 +60,11 @@ class ClusterView:
             for answer in told.values()
             for learner in answer.learners
         }
+        offline = _offline_copies(told)
         leads: Counter[int] = Counter()
         copies: Counter[int] = Counter()
+        # Dead ones too, as long as something of them is or should be somewhere.
+        known = set(image.brokers)
         for topic in sorted(image.topics.values(), key=lambda topic: topic.name):
             if topic.deleting:
                 continue
@@ -68,6 +72,9 @@ class ClusterView:
                 described = self._partition(image, topic, number)
                 leads[described.leader] += 1
                 copies.update(described.voters or described.target)
+                known.update(map(BrokerId, (*described.voters, *described.target)))
+                for broker, reason in offline.get((topic.name, number), ()):
+                    described.offline.add(broker=broker, reason=reason)
                 if moving_only and described.is_reached:
                     continue
                 for learner in described.learners:
@@ -75,7 +82,6 @@ class ClusterView:
                     learner.offset = _UNKNOWN if lag is None else lag.offset
                     learner.bytes_left = _UNKNOWN if lag is None else lag.bytes_left
                 response.partitions.append(described)
-        known = {*image.brokers, *image.drained, *map(BrokerId, copies)}
         for broker in sorted(known):
             answer = told.get(broker)
             alive = image.brokers.get(broker)
@@ -98,6 +104,11 @@ class ClusterView:
             response.bytes += partition.replica.log.size_bytes
             if partition.replica.is_leader:
                 self._add_learners(response, partition)
+            if (failure := partition.replica.failure) is not None:
+                topic, number = partition.name
+                response.offline.add(topic=topic, partition=number, reason=failure.message)
+        for (topic, number), error in self._partitions.offline_copies.items():
+            response.offline.add(topic=topic, partition=number, reason=error.message)
         return response
 
     def _add_learners(self, response: pb.DescribeBrokerResponse, partition: Partition) -> None:
@@ -129,7 +140,11 @@ class ClusterView:
             topic=topic.name, partition=number, leader=NO_BROKER, target=target
         )
         leader = self._leaders.told(topic, number)
-        if leader is not None:
+        if leader is None:
+            # Where a target was changed after all copies died, only these tell who has one.
+            first = topic.partitions[number].voters
+            described.voters.extend(sorted(node.broker for node in first))
+        else:
             told = leader.told
             alive: dict[int, Node] = {key: broker.node for key, broker in image.brokers.items()}
             described.leader = leader.node.broker
@@ -162,3 +177,14 @@ class ClusterView:
         except PenstockError:
             return None
         return answer
+
+
+def _offline_copies(
+    told: Mapping[BrokerId, pb.DescribeBrokerResponse],
+) -> dict[tuple[str, int], list[tuple[BrokerId, str]]]:
+    """Who has a copy of a partition that is of no use, and why."""
+    offline: dict[tuple[str, int], list[tuple[BrokerId, str]]] = {}
+    for broker, answer in sorted(told.items()):
+        for copy in answer.offline:
+            offline.setdefault((copy.topic, copy.partition), []).append((broker, copy.reason))
+    return offline

@@ -61,6 +61,8 @@ class Ground:
     config: BrokerConfig
     data: Directory
     meta: Meta
+    place: int
+    """Where the data folder is, other than any copy of it."""
     driver: Driver
     flusher: Flusher
     clock: Clock
@@ -126,7 +128,6 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
     # From here on it cannot be alone again.
     joined = join_cluster(ground.data, meta, registry.image.cluster_id)
     doorway.cluster_id = joined.cluster_id
-    peering.start()
     starting.push_async_callback(peering.stop)
     acquaintances = Acquaintances(BrokerId(joined.broker_id), peering.know)
     acquaintances.follow(registry.image)
@@ -137,8 +138,11 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
             address=address,
             host=config.host,
             directory=joined.directory_id,
+            place=ground.place,
         )
     )
+    # Not before it is known that no other process goes by this broker's name.
+    peering.start()
     return Company(
         registry=registry,
         around=ground.surroundings(peering.replicas),

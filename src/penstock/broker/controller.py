@@ -19,6 +19,7 @@ from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicId, is_internal
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
+from penstock.registry.placement import internal_copies
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +90,7 @@ class Controller:
 
     async def _raise_internal(self) -> None:
         image = self._registry.image
-        possible = len(image.brokers.keys() - image.drained)
-        factor = min(self._internal_replication_factor, possible)
+        factor = internal_copies(image, self._internal_replication_factor)
         for topic in image.topics.values():
             are_few = any(len(partition.replicas) < factor for partition in topic.partitions)
             if is_internal(topic.name) and not topic.deleting and are_few:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
+import socket
 import uuid
 from dataclasses import asdict, dataclass, replace
 from typing import Final
@@ -17,6 +19,8 @@ from penstock.storage.os_files import OsDirectory
 
 _LOCK: Final = "lock"
 _META: Final = "meta"
+# Unlike a host's name or its machine id, no two machines made from one image share it.
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 FORMAT_VERSION: Final = 1
 
 
@@ -64,10 +68,27 @@ class DataFolder:
         self._lock_descriptor = descriptor
         return OsDirectory(self._path)
 
+    @property
+    def place(self) -> int:
+        """Of the folder that was taken: the same at the next start here, another for each copy.
+        Whoever registers with it has its lock, so that the process that had it before is gone."""
+        found = os.fstat(self._lock_descriptor)
+        text = f"{_machine()} {found.st_dev} {found.st_ino}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
     def leave(self) -> None:
         if self._lock_descriptor >= 0:
             os.close(self._lock_descriptor)
             self._lock_descriptor = -1
+
+
+def _machine() -> str:
+    """Which machine this is. A new boot may have a new name: nobody else knows it any more then."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return socket.gethostname()
 
 
 def read_or_make_meta(data: Directory, broker_id: int) -> Meta:

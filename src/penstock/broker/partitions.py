@@ -50,7 +50,8 @@ class Partitions:
         self._flusher = around.flusher
         self._clock = around.clock
         self._open: dict[tuple[str, int], Partition] = {}
-        self._offline: dict[tuple[str, int], StorageError] = {}
+        self.offline_copies: dict[tuple[str, int], StorageError] = {}
+        """Those that are here and cannot be used, and why."""
         # The topics of which there are partitions here, open or not.
         self._topic_ids: dict[str, TopicId] = {}
         self._clean_ends: CleanEnds = {}
@@ -99,11 +100,11 @@ class Partitions:
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether it is here, open or offline."""
-        return (topic, partition) in self._open or (topic, partition) in self._offline
+        return (topic, partition) in self._open or (topic, partition) in self.offline_copies
 
     def offline(self, topic: str) -> StorageError | None:
         """Why a partition of the topic here is offline, if one is."""
-        errors = (error for name, error in self._offline.items() if name[0] == topic)
+        errors = (error for name, error in self.offline_copies.items() if name[0] == topic)
         return next(errors, None)
 
     def open_found(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
@@ -167,7 +168,7 @@ class Partitions:
             name = TopicPartition(topic.name, number)
             logger.error("%s is offline: %s", name, error)
             self._topic_ids[topic.name] = topic.id
-            self._offline[name] = error
+            self.offline_copies[name] = error
 
     def configure(self, topic: str, config: TopicConfig) -> None:
         """Let the topic's partitions here follow its new settings."""
@@ -189,8 +190,8 @@ class Partitions:
         for partition in partitions:
             self._open.pop(partition.name, None)
             partition.replica.discard()
-        for name in [name for name in self._offline if name[0] == topic]:
-            del self._offline[name]
+        for name in [name for name in self.offline_copies if name[0] == topic]:
+            del self.offline_copies[name]
         self._topic_ids.pop(topic, None)
 
     async def let_go(self, partition: Partition, memory: bytes) -> None:
@@ -285,7 +286,7 @@ class Partitions:
         return [partition for partition in self._open.values() if partition.name.topic == topic]
 
     def _why_not(self, topic: str, partition: int) -> StorageError | UnknownTopic:
-        error = self._offline.get((topic, partition))
+        error = self.offline_copies.get((topic, partition))
         if error is not None:
             return StorageFailed(f"{topic}-{partition} is offline: {error.message}")
         return UnknownTopic(

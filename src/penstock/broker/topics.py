@@ -32,6 +32,7 @@ from penstock.model.topic_config import TopicConfig, canonical_name, with_settin
 from penstock.registry.api import Registry
 from penstock.registry.facts import Replicas
 from penstock.registry.image import TopicImage
+from penstock.registry.placement import internal_copies
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +179,7 @@ class Topics:
         """
         if not self.is_known(name):
             image = self._registry.image
-            replicas = self._possible(self._config.internal_replication_factor)
+            replicas = internal_copies(image, self._config.internal_replication_factor)
             placement = None
             if beside is not None and (other := image.topics.get(beside)) is not None:
                 placement = [other.partitions[0].replicas]

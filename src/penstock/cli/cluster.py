@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli.output import INTERRUPTED, Row, note, progress, show_json, show_table
+from penstock.cli.cluster_status import (
+    list_text,
+    partitions_text,
+    show_some,
+    show_status,
+    status_json,
+)
+from penstock.cli.output import INTERRUPTED, Row, note, progress, show_json
 from penstock.cli.quantities import size_text
 from penstock.cli.runtime import (
     DEFAULT_BOOTSTRAP,
@@ -22,9 +29,7 @@ from penstock.model.errors import InvalidRequest
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.client.cluster_admin import (
-        BrokerStatus,
         ClusterAdmin,
-        ClusterStatus,
         Move,
         PartitionStatus,
     )
@@ -37,8 +42,6 @@ Broker = Annotated[int, typer.Argument(metavar="BROKER", min=0, help="The broker
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would move, and move nothing.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until everything has moved.")]
 
-# What is shown of a plan or of troubled partitions on a terminal; `--json` has everything.
-_SHOWN_MAX: Final = 40
 _LOOK_S: Final = 0.5
 
 
@@ -62,9 +65,9 @@ def status(
     async def work(mq: Client) -> None:
         found = await mq.cluster.status()
         if as_json:
-            show_json(_status_json(found))
+            show_json(status_json(found))
         else:
-            _show_status(found, everything=everything)
+            show_status(found, everything=everything)
 
     run_with_client(bootstrap, work)
 
@@ -231,7 +234,7 @@ def _change(
         if as_json:
             show_json([_move_row(each) for each in moves])
         elif moves:
-            _show_some([_move_row(each) for each in moves], ("topic", "partition", "from", "to"))
+            show_some([_move_row(each) for each in moves], ("topic", "partition", "from", "to"))
         else:
             note(nothing)
         if not moves:
@@ -241,7 +244,7 @@ def _change(
         elif no_wait:
             note("They are moving: see how far with `penstock cluster status`.")
         elif await until_interrupted(_wait(mq, moves, shown=not as_json)):
-            note(f"{_partitions(len(moves))} moved.")
+            note(f"{partitions_text(len(moves))} moved.")
         else:
             note("The moving goes on without this command: see `penstock cluster status`.")
             raise typer.Exit(INTERRUPTED)
@@ -264,7 +267,7 @@ async def _wait(mq: Client, moves: Sequence[Move], *, shown: bool) -> None:
 def _left_text(left: Sequence[PartitionStatus]) -> str:
     bytes_left = [learner.bytes_left or 0 for each in left for learner in each.learners]
     copying = f", {size_text(sum(bytes_left))} to copy" if bytes_left else ""
-    return f"{_partitions(len(left))} left{copying}"
+    return f"{partitions_text(len(left))} left{copying}"
 
 
 def _elect(bootstrap: str, *, as_json: bool) -> None:
@@ -277,7 +280,7 @@ def _elect(bootstrap: str, *, as_json: bool) -> None:
         if as_json:
             show_json(rows)
         elif rows:
-            _show_some(rows, ("topic", "partition", "outcome"))
+            show_some(rows, ("topic", "partition", "outcome"))
         else:
             note("The preferred brokers lead everything already.")
 
@@ -287,128 +290,12 @@ def _elect(bootstrap: str, *, as_json: bool) -> None:
 # --- what is shown -----------------------------------------------------------------------------
 
 
-def _show_status(found: ClusterStatus, *, everything: bool) -> None:
-    # Hosts are of interest where brokers share them, or there are several.
-    hosts = ("host",) if len({each.host for each in found.brokers if each.host}) > 1 else ()
-    columns = ("broker", "address", *hosts, "state", "leaders", "replicas", "bytes")
-    show_table([_broker_row(each) for each in found.brokers], columns)
-    partitions = found.partitions
-    shown = [each for each in partitions if everything or _troubles(each)]
-    if shown:
-        _show_some(
-            [_partition_row(each) for each in shown],
-            ("topic", "partition", "leader", "in_sync", "target", "state"),
-            limit=not everything,
-        )
-    moving = sum(not each.is_reached for each in partitions)
-    lacking = sum(len(each.in_sync) < len(each.target) for each in partitions)
-    leaderless = sum(each.leader is None for each in partitions)
-    note(
-        f"{_partitions(len(partitions))}: {leaderless} without a leader, {lacking} with copies "
-        f"missing or behind, {moving} not where they should be."
-    )
-    controllers = [each.broker for each in found.brokers if each.is_controller]
-    if controllers and not found.is_alone:
-        note(f"Broker {controllers[0]} is the controller.")
-    if found.is_alone:
-        note("This broker is on its own: `penstock up --brokers 3` starts a cluster.")
-
-
-def _broker_row(broker: BrokerStatus) -> Row:
-    states = ["alive" if broker.is_alive else "dead", *["drained"] * broker.is_drained]
-    return {
-        "broker": broker.broker,
-        "address": broker.address or None,
-        "host": broker.host or None,
-        "state": ", ".join(states),
-        "leaders": broker.leaders,
-        "replicas": broker.replicas,
-        "bytes": broker.size_bytes,
-    }
-
-
-def _partition_row(partition: PartitionStatus) -> Row:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "leader": partition.leader,
-        "in_sync": _list(partition.in_sync),
-        "target": _list(partition.target),
-        "state": _troubles(partition) or "well",
-    }
-
-
-def _troubles(partition: PartitionStatus) -> str:
-    """What is not as it should be; empty if all is."""
-    if partition.leader is None:
-        return "no leader"
-    copying = [
-        f"{learner.broker} ({size_text(learner.bytes_left or 0)} left)"
-        for learner in partition.learners
-    ]
-    if copying:
-        return f"copied to {', '.join(copying)}"
-    if not partition.is_reached:
-        return "moving"
-    return "behind" if len(partition.in_sync) < len(partition.target) else ""
-
-
 def _move_row(entry: Move) -> Row:
     return {
         "topic": entry.topic,
         "partition": entry.partition,
-        "from": _list(entry.before),
-        "to": _list(entry.after),
-    }
-
-
-def _show_some(rows: Sequence[Row], columns: Sequence[str], *, limit: bool = True) -> None:
-    some = rows[:_SHOWN_MAX] if limit else rows
-    show_table(some, columns)
-    if len(some) < len(rows):
-        note(f"And {len(rows) - len(some)} more: --json shows all of them.")
-
-
-def _status_json(found: ClusterStatus) -> dict[str, object]:
-    return {
-        "cluster": found.cluster_id,
-        "alone": found.is_alone,
-        "brokers": [
-            {
-                "broker": each.broker,
-                "address": each.address,
-                "host": each.host,
-                "alive": each.is_alive,
-                "drained": each.is_drained,
-                "controller": each.is_controller,
-                "leaders": each.leaders,
-                "replicas": each.replicas,
-                "bytes": each.size_bytes,
-            }
-            for each in found.brokers
-        ],
-        "partitions": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "leader": each.leader,
-                "term": each.term,
-                "target": list(each.target),
-                "replicas": list(each.voters),
-                "in_sync": list(each.in_sync),
-                "learners": [
-                    {
-                        "broker": learner.broker,
-                        "offset": learner.offset,
-                        "bytes_left": learner.bytes_left,
-                    }
-                    for learner in each.learners
-                ],
-                "reached": each.is_reached,
-                "end": each.commit_offset,
-            }
-            for each in found.partitions
-        ],
+        "from": list_text(entry.before),
+        "to": list_text(entry.after),
     }
 
 
@@ -419,11 +306,3 @@ def _brokers(text: str) -> tuple[int, ...]:
         raise InvalidRequest(
             f"{text!r} is no list of brokers: write their numbers with commas, as in 3,1,2."
         ) from None
-
-
-def _list(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition" if count == 1 else f"{count:,} partitions"

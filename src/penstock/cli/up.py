@@ -110,7 +110,7 @@ def up(
     With --brokers each is a process of its own: it listens on the next port after the one before
     (9092, 9093, ...), has the folder broker-ID in the data folder, and is started again if it
     dies. A broker that was there alone becomes the first and keeps its data. Their registry runs
-    inside the first three, unless another is named.
+    inside the first three, or the first of fewer, unless another is named.
 
     Settings come from flags, then PENSTOCK_... variables, then the file; an unknown one is an
     error. Sizes may be written as 64MiB, times as 72h. All of them: docs/configuration.md.

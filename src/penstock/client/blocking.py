@@ -18,6 +18,7 @@ from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
+from penstock.client.cluster_admin import ClusterStatus, Move, Outcome
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
 from penstock.client.loop_thread import LoopThread
@@ -70,6 +71,11 @@ class BlockingClient:
     def admin(self) -> BlockingAdmin:
         """Topics and groups: create, describe, alter, list."""
         return BlockingAdmin(self._open_thread(), self._client)
+
+    @property
+    def cluster(self) -> BlockingClusterAdmin:
+        """Brokers, and where copies of partitions are: described, moved, spread."""
+        return BlockingClusterAdmin(self._open_thread(), self._client)
 
     def publish(
         self,
@@ -388,3 +394,41 @@ class BlockingAdmin:
 
     def deleted_topics(self, name: str | None = None) -> list[DeletedTopic]:
         return self._run(self._admin.deleted_topics(name))
+
+
+class BlockingClusterAdmin:
+    """See `ClusterAdmin`."""
+
+    def __init__(self, thread: LoopThread, client: Client) -> None:
+        self._run = thread.run
+        self._cluster = client.cluster
+
+    def status(self, *, moving_only: bool = False) -> ClusterStatus:
+        return self._run(self._cluster.status(moving_only=moving_only))
+
+    def move(
+        self,
+        topic: str,
+        brokers: Sequence[int],
+        partitions: Collection[int] = (),
+        *,
+        dry_run: bool = False,
+    ) -> list[Move]:
+        return self._run(self._cluster.move(topic, brokers, partitions, dry_run=dry_run))
+
+    def replicate(self, topic: str, replicas: int, *, dry_run: bool = False) -> list[Move]:
+        return self._run(self._cluster.replicate(topic, replicas, dry_run=dry_run))
+
+    def drain(self, broker: int, onto: int | None = None, *, dry_run: bool = False) -> list[Move]:
+        return self._run(self._cluster.drain(broker, onto, dry_run=dry_run))
+
+    def add(self, broker: int, *, dry_run: bool = False) -> list[Move]:
+        return self._run(self._cluster.add(broker, dry_run=dry_run))
+
+    def rebalance(self, *, dry_run: bool = False) -> list[Move]:
+        return self._run(self._cluster.rebalance(dry_run=dry_run))
+
+    def elect_leaders(
+        self, partitions: Collection[tuple[str, int]] = (), wait_ms: int = 5_000
+    ) -> dict[TopicPartition, Outcome]:
+        return self._run(self._cluster.elect_leaders(partitions, wait_ms))

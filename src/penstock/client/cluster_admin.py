@@ -55,6 +55,14 @@ class LearnerStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineCopy:
+    """A copy that its broker, which is alive, cannot use."""
+
+    broker: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
     """Where the copies of a partition are, and should be."""
 
@@ -65,11 +73,13 @@ class PartitionStatus:
     target: tuple[int, ...]
     """Who should have a copy; the first should lead."""
     voters: tuple[int, ...]
+    """Who has one that counts; without a leader, who had one when the partition was made."""
     in_sync: tuple[int, ...]
     learners: tuple[LearnerStatus, ...]
     is_reached: bool
     """Whether the copies are where they should be."""
     commit_offset: int
+    offline: tuple[OfflineCopy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +88,25 @@ class ClusterStatus:
     is_alone: bool
     """Whether it is one broker without a registry, which can have no others."""
     brokers: tuple[BrokerStatus, ...]
+    """Those that are alive, and those that are not and have copies or should have."""
     partitions: tuple[PartitionStatus, ...]
+
+    def is_dead(self, broker: int) -> bool:
+        return not any(each.broker == broker and each.is_alive for each in self.brokers)
+
+    def has_majority(self, partition: PartitionStatus) -> bool:
+        """Whether enough of a partition's copies are with brokers that live and can use them: else
+        it can be neither written nor read."""
+        if partition.leader is not None:
+            return True
+        useless = {copy.broker for copy in partition.offline}
+
+        def is_enough(copies: tuple[int, ...]) -> bool:
+            well = sum(not self.is_dead(each) and each not in useless for each in copies)
+            return 2 * well > len(copies)
+
+        # One of the two is who votes: a change of the target need not have begun.
+        return is_enough(partition.target) and is_enough(partition.voters or partition.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +235,9 @@ def _partition(entry: pb.DescribeClusterResponse.Partition) -> PartitionStatus:
         ),
         is_reached=entry.is_reached,
         commit_offset=entry.commit_offset,
+        offline=tuple(
+            OfflineCopy(broker=copy.broker, reason=copy.reason) for copy in entry.offline
+        ),
     )
 
 

@@ -782,14 +782,16 @@ class MetaFetchResponse(_message.Message):
     def __init__(self, version: _Optional[int] = ..., is_whole: _Optional[bool] = ..., entries: _Optional[_Iterable[bytes]] = ..., controller: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class MetaHeartbeatRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker", "directory")
+    __slots__ = ("cluster_id", "broker", "directory", "place")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker: int
     directory: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
+    place: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker: _Optional[int] = ..., directory: _Optional[int] = ..., place: _Optional[int] = ...) -> None: ...
 
 class MetaHeartbeatResponse(_message.Message):
     __slots__ = ("is_registered", "is_controller", "session_timeout_ms")
@@ -863,8 +865,15 @@ class DescribeClusterResponse(_message.Message):
         offset: int
         bytes_left: int
         def __init__(self, broker: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_left: _Optional[int] = ...) -> None: ...
+    class Offline(_message.Message):
+        __slots__ = ("broker", "reason")
+        BROKER_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        broker: int
+        reason: str
+        def __init__(self, broker: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
     class Partition(_message.Message):
-        __slots__ = ("topic", "partition", "leader", "term", "target", "voters", "in_sync", "learners", "is_reached", "commit_offset")
+        __slots__ = ("topic", "partition", "leader", "term", "target", "voters", "in_sync", "learners", "is_reached", "commit_offset", "offline")
         TOPIC_FIELD_NUMBER: _ClassVar[int]
         PARTITION_FIELD_NUMBER: _ClassVar[int]
         LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -875,6 +884,7 @@ class DescribeClusterResponse(_message.Message):
         LEARNERS_FIELD_NUMBER: _ClassVar[int]
         IS_REACHED_FIELD_NUMBER: _ClassVar[int]
         COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        OFFLINE_FIELD_NUMBER: _ClassVar[int]
         topic: str
         partition: int
         leader: int
@@ -885,7 +895,8 @@ class DescribeClusterResponse(_message.Message):
         learners: _containers.RepeatedCompositeFieldContainer[DescribeClusterResponse.Learner]
         is_reached: bool
         commit_offset: int
-        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., target: _Optional[_Iterable[int]] = ..., voters: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., learners: _Optional[_Iterable[_Union[DescribeClusterResponse.Learner, _Mapping]]] = ..., is_reached: _Optional[bool] = ..., commit_offset: _Optional[int] = ...) -> None: ...
+        offline: _containers.RepeatedCompositeFieldContainer[DescribeClusterResponse.Offline]
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., term: _Optional[int] = ..., target: _Optional[_Iterable[int]] = ..., voters: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., learners: _Optional[_Iterable[_Union[DescribeClusterResponse.Learner, _Mapping]]] = ..., is_reached: _Optional[bool] = ..., commit_offset: _Optional[int] = ..., offline: _Optional[_Iterable[_Union[DescribeClusterResponse.Offline, _Mapping]]] = ...) -> None: ...
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -1016,7 +1027,7 @@ class DescribeBrokerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeBrokerResponse(_message.Message):
-    __slots__ = ("bytes", "learners")
+    __slots__ = ("bytes", "learners", "offline")
     class Learner(_message.Message):
         __slots__ = ("topic", "partition", "broker", "offset", "bytes_left")
         TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -1030,8 +1041,19 @@ class DescribeBrokerResponse(_message.Message):
         offset: int
         bytes_left: int
         def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., broker: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_left: _Optional[int] = ...) -> None: ...
+    class Offline(_message.Message):
+        __slots__ = ("topic", "partition", "reason")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        reason: str
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
     BYTES_FIELD_NUMBER: _ClassVar[int]
     LEARNERS_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     learners: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Learner]
-    def __init__(self, bytes: _Optional[int] = ..., learners: _Optional[_Iterable[_Union[DescribeBrokerResponse.Learner, _Mapping]]] = ...) -> None: ...
+    offline: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Offline]
+    def __init__(self, bytes: _Optional[int] = ..., learners: _Optional[_Iterable[_Union[DescribeBrokerResponse.Learner, _Mapping]]] = ..., offline: _Optional[_Iterable[_Union[DescribeBrokerResponse.Offline, _Mapping]]] = ...) -> None: ...

@@ -32,6 +32,10 @@ class Registry(Protocol):
         """Have each new image told, on the event loop, from the next one on."""
         ...
 
+    async def catch_up(self) -> None:
+        """Let the image be no older than this call. RegistryUnavailable."""
+        ...
+
     async def create_topic(
         self,
         name: str,

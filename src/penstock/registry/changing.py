@@ -10,9 +10,15 @@ from __future__ import annotations
 import logging
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from penstock.model.errors import ChangedMeanwhile, InvalidConfig, InvalidPartitions
+from penstock.model.errors import (
+    ChangedMeanwhile,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidPlacement,
+    InvalidReplication,
+)
 from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.registry import facts as changes
@@ -50,6 +56,10 @@ class ChangingRegistry(ABC):
     def watch(self, callback: Callable[[ClusterImage], None]) -> None:
         self._watchers.append(callback)
 
+    @abstractmethod
+    async def catch_up(self) -> None:
+        """Install an image that is no older than this call."""
+
     async def create_topic(
         self,
         name: str,
@@ -60,14 +70,17 @@ class ChangingRegistry(ABC):
         placement: Sequence[Replicas] | None = None,
         topic_id: TopicId | None = None,
     ) -> TopicImage:
-        if placement is None:
-            placement = place(self._image, name, range(partitions), replication_factor)
         topic_id = topic_id or TopicId(uuid.uuid4().hex)
-        await self.change(
-            changes.CreateTopic(
-                name=name, id=topic_id, settings=settings, placement=tuple(placement)
+
+        async def create() -> None:
+            chosen = placement or place(self._image, name, range(partitions), replication_factor)
+            await self.change(
+                changes.CreateTopic(
+                    name=name, id=topic_id, settings=settings, placement=tuple(chosen)
+                )
             )
-        )
+
+        await self._with_all_brokers(create)
         return self._changed(name)
 
     async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
@@ -94,10 +107,13 @@ class ChangingRegistry(ABC):
             raise InvalidPartitions(
                 f"{name!r} has {have} partitions: it cannot have {total}, only more."
             )
-        if placement is None:
-            replication_factor = len(topic.partitions[0].replicas)
-            placement = place(self._image, name, range(have, total), replication_factor)
-        await self.change(changes.AddPartitions(name=name, first=have, placement=tuple(placement)))
+        replication_factor = len(topic.partitions[0].replicas)
+
+        async def add() -> None:
+            chosen = placement or place(self._image, name, range(have, total), replication_factor)
+            await self.change(changes.AddPartitions(name=name, first=have, placement=tuple(chosen)))
+
+        await self._with_all_brokers(add)
         return self._changed(name)
 
     async def change_targets(self, moves: Sequence[Move], seen: ClusterImage) -> None:
@@ -118,6 +134,14 @@ class ChangingRegistry(ABC):
 
     async def adopt(self, facts: Facts) -> None:
         await self.change(changes.Adopt(facts=facts))
+
+    async def _with_all_brokers(self, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Where there are too few brokers, look whether the others are only not known here yet."""
+        try:
+            await attempt()
+        except (InvalidReplication, InvalidPlacement):
+            await self.catch_up()
+            await attempt()
 
     def _changed(self, name: str) -> TopicImage:
         """The topic as it is by now."""

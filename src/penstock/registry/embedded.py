@@ -63,9 +63,13 @@ class EmbeddedRegistry(ChangingRegistry):
         return True
 
     async def register_broker(self, broker: BrokerImage) -> None:
-        # Not in the journal: where the broker is reached is told anew at every start.
+        # Not in the journal: where the broker is reached is told anew at every start. Nor where its
+        # folder is: nobody else is told of it.
         async with self._changing:
-            self._keep(apply(self._facts, RegisterBroker(broker=broker)))
+            self._keep(apply(self._facts, RegisterBroker(broker=replace(broker, place=0))))
+
+    async def catch_up(self) -> None:
+        """Every change is made here."""
 
     async def close(self) -> None:
         """There is nobody to leave."""

@@ -246,12 +246,20 @@ def topics_of(change: Change) -> tuple[str, ...]:
 
 def check_free(known: BrokerImage | None, broker: BrokerImage) -> None:
     """Refuse an id that a broker with another data folder has, and is alive."""
-    if known is not None and known.is_alive and known.directory != broker.directory:
+    if known is None or not known.is_alive or known.has_folder_of(broker):
+        return
+    if known.directory == broker.directory:
         raise InvalidConfig(
-            f"The broker id {broker.id} is in use by the broker at {known.address}: give every "
-            "broker its own with --broker-id; if that one's folder was just replaced, wait until "
-            "it is known to be dead."
+            f"The data folder of broker {broker.id} is in use by the broker at {known.address}, "
+            "and this one has a copy of it, which would vote and acknowledge in its name: start a "
+            "broker of its own with an empty folder and another --broker-id; if the folder was "
+            "moved here, stop the one it came from."
         )
+    raise InvalidConfig(
+        f"The broker id {broker.id} is in use by the broker at {known.address}: give every "
+        "broker its own with --broker-id; if that one's folder was just replaced, wait until "
+        "it is known to be dead."
+    )
 
 
 def _register(facts: Facts, broker: BrokerImage) -> Facts:

@@ -141,6 +141,7 @@ def broker_fields(broker: BrokerImage) -> dict[str, Any]:
     return {
         "id": broker.id,
         "directory": f"{broker.directory:016x}",
+        "place": f"{broker.place:016x}",
         "address": broker.address,
         "host": broker.host,
     }
@@ -154,6 +155,7 @@ def read_broker(fields: Fields) -> BrokerImage:
         directory=int(hexadecimal(fields["directory"], 16), 16),
         address=address,
         host=text_of(fields, "host", HOST_LENGTH_MAX),
+        place=int(hexadecimal(fields["place"], 16), 16) if "place" in fields else 0,
         is_alive=flag(fields, "is_alive") if "is_alive" in fields else True,
     )
 

@@ -27,7 +27,13 @@ class BrokerImage:
     """The machine it runs on: what fails together. Empty: one of its own."""
     directory: int = 0
     """Which data folder it has, 64 bits: a broker that lost its folder comes back with another."""
+    place: int = 0
+    """Where that folder is, 64 bits: a copy of it is elsewhere, and is another broker's."""
     is_alive: bool = True
+
+    def has_folder_of(self, other: BrokerImage) -> bool:
+        """Whether both have the very same folder: one process at a time can."""
+        return self.directory == other.directory and self.place == other.place
 
     @property
     def node(self) -> Node:

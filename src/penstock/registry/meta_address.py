@@ -13,6 +13,8 @@ from penstock.model.limits import BROKER_ID_MAX, META_SERVERS_MAX
 from penstock.net.address import TcpAddress, parse_address
 
 SCHEME: Final = "meta://"
+# An even number survives no more failures than one server less.
+_SIZES: Final = (1, 3, 5)
 
 
 def parse_meta(text: str) -> dict[int, str]:
@@ -27,6 +29,11 @@ def parse_meta(text: str) -> dict[int, str]:
         raise _wrong("two servers have one id")
     if len(set(servers.values())) < len(named):
         raise _wrong("two servers have one address")
+    if len(servers) not in _SIZES:
+        raise InvalidConfig(
+            f"There are one, three or five meta servers, not {len(servers)}: name another, or one "
+            "less, on all of them and on all brokers."
+        )
     return servers
 
 

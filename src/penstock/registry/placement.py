@@ -39,6 +39,16 @@ def place(
     return tuple(layout.targets[partition] for partition in partitions)
 
 
+def internal_copies(image: ClusterImage, wanted: int) -> int:
+    """How many replicas a topic of the brokers' own gets now: as many as are wanted, or while there
+    are too few brokers, an odd number. With two a majority is two: the death of either would stop
+    all groups, and with one only the death of that one does."""
+    possible = len(image.brokers.keys() - image.drained)
+    if possible >= wanted:
+        return wanted
+    return max(possible - (possible % 2 == 0), 1)
+
+
 def balance(image: ClusterImage) -> list[Move]:
     """After a broker joined, or whenever loads have drifted apart: the fewest moves that spread
     replicas over hosts, make loads equal within one where hosts allow it, and leaders likewise."""

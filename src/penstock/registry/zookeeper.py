@@ -36,7 +36,7 @@ from penstock.registry.zookeeper_session import (
     State,
     ZooKeeperSession,
 )
-from penstock.registry.zookeeper_store import BROKERS, CONTROLLER, ZooKeeperStore
+from penstock.registry.zookeeper_store import BROKERS, CLUSTER, CONTROLLER, ZooKeeperStore
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,8 @@ class ZooKeeperRegistry(ChangingRegistry):
         self._lease = _Lease(self._clock, config.session_timeout_ms / 1000 * _LEASE_SHARE)
         self._stale_paths = _StalePaths()
         self._was_connected = False
+        # What was last told to be wrong: it may stay so, and is looked at again and again.
+        self._complaint = ""
 
     async def open(self) -> None:
         """Connect and read the cluster, which is made if there is none. RegistryUnavailable if
@@ -105,6 +107,9 @@ class ZooKeeperRegistry(ChangingRegistry):
     @property
     def is_controller(self) -> bool:
         return self._lease.is_held
+
+    async def catch_up(self) -> None:
+        await self._run(self._look_at_brokers)
 
     async def change(self, change: Change) -> Facts:
         return await self._run(self._change, change)
@@ -152,6 +157,7 @@ class ZooKeeperRegistry(ChangingRegistry):
                 "ZooKeeper's session is %s: what is known is served, nothing can be changed", state
             )
         elif self._was_connected:
+            logger.warning("ZooKeeper answers again")
             self._stale_paths.add_everything()
             self._submit(self._tend)
         else:
@@ -174,6 +180,11 @@ class ZooKeeperRegistry(ChangingRegistry):
         self._store.begin()
         self._tell()
 
+    def _look_at_brokers(self) -> None:
+        self._session.catch_up(BROKERS)
+        self._store.refresh([CLUSTER, BROKERS])
+        self._tell()
+
     def _change(self, change: Change) -> Facts:
         before = self._store.change(change)
         self._tell()
@@ -188,7 +199,9 @@ class ZooKeeperRegistry(ChangingRegistry):
             logger.info("%s", error)
         except PenstockError as error:
             self._stale_paths.add_everything()
-            logger.error("%s", error)
+            if error.message != self._complaint:
+                logger.error("%s", error)
+            self._complaint = error.message
         except Exception:
             self._stale_paths.add_everything()
             logger.exception("The registry's thread hit a bug")
@@ -223,7 +236,7 @@ class ZooKeeperRegistry(ChangingRegistry):
                 self._try([mine])
             elif znode.owner != self._session.id:
                 other = facts_json.decode_broker(znode.data, path)
-                if other.directory != broker.directory:
+                if not other.has_folder_of(broker):
                     return other
                 # Of an earlier session of this broker: a folder is used by one process at a time.
                 self._try([Delete(path, znode.version), mine])

@@ -249,7 +249,7 @@ class ZooKeeperSession:
                 "backoff": 2,
                 "max_delay": config.retry_delay_ms / 1000,
             },
-            logger=logger.getChild("kazoo"),
+            logger=_kazoo_logger(),
         )
         client.add_listener(self._hear_state)
         return client
@@ -329,3 +329,11 @@ class ZooKeeperSession:
                 "the cluster was made with, as zookeeper://user:password@…"
             )
         return RegistryUnavailable(f"ZooKeeper at {self._config} failed: {error!r}.")
+
+
+def _kazoo_logger() -> logging.Logger:
+    """Kazoo warns of every attempt to connect, as long as ZooKeeper is away: the registry tells of
+    the changes, and only whoever looks for a mistake needs the attempts."""
+    kazoo = logger.getChild("kazoo")
+    kazoo.setLevel(logging.NOTSET if logger.isEnabledFor(logging.DEBUG) else logging.ERROR)
+    return kazoo

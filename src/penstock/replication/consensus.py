@@ -30,6 +30,7 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.terms import TermHistory
+from penstock.replication.complaints import Complaints
 from penstock.replication.control import first_of_term, membership_batch
 from penstock.replication.copying import split
 from penstock.replication.in_sync import InSync
@@ -45,8 +46,6 @@ logger = logging.getLogger(__name__)
 
 # Whoever is to lead a new partition asks the others again so soon: they may not have heard of it.
 _FIRST_CAMPAIGN_RETRY_MS: Final = 60
-# A full disk is told of this often, though it is tried more often.
-_WARNING_INTERVAL_MS: Final = 30_000
 
 
 def recovered(
@@ -106,7 +105,7 @@ class Consensus:
         self._saving: SaveJob | None = None
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
-        self._warn_again_ms = 0
+        self._complaints = Complaints(f"The state of {log.name}")
         self._writing = Writing(owner, self.raft, log, around, self._job_over)
         self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
@@ -304,13 +303,11 @@ class Consensus:
         assert job is not None
         if job.error is None:
             self._keeper.on_saved(job)
+            self._complaints.taken(self._around.monotonic_ms())
             self.raft.saved(self._around.monotonic_ms())
         elif isinstance(job.error, DiskFull):
             # Nobody was told anything, so it may be tried again.
-            now_ms = self._around.monotonic_ms()
-            if now_ms >= self._warn_again_ms:
-                self._warn_again_ms = now_ms + _WARNING_INTERVAL_MS
-                logger.warning("%s waits for room on the disk: %s", self._log.name, job.error)
+            self._complaints.refused(job.error, self._around.monotonic_ms())
             self.raft.state.is_unsaved = True
             if self.raft.leading is not None:
                 self._writing.take_back_own(job.error)

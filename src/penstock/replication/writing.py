@@ -6,7 +6,6 @@ is taken back from Raft too, so that Raft never tells of what is not in the log 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -15,13 +14,12 @@ from penstock.raft.core import Raft
 from penstock.raft.membership import Membership
 from penstock.raft.messages import AppendRequest, BatchPlace
 from penstock.records.header import BatchHeader, read_header
+from penstock.replication.complaints import Complaints
 from penstock.replication.copying import ReceivedBatch
 from penstock.replication.flushing import Flushing
 from penstock.replication.idleness import Idleness
 from penstock.replication.transport import Surroundings
 from penstock.storage.log import Log
-
-logger = logging.getLogger(__name__)
 
 
 class Owner(Protocol):
@@ -73,6 +71,7 @@ class Writing:
 
     __slots__ = (
         "_around",
+        "_complaints",
         "_log",
         "_on_changed",
         "_owner",
@@ -96,6 +95,7 @@ class Writing:
         self._log = log
         self._around = around
         self._on_changed = on_changed
+        self._complaints = Complaints(log.name)
         # When to try again what the disk had no room for.
         self.retry_ms = 0
         # What is to be done as soon as the state is saved: begin the log anew there, write these.
@@ -229,8 +229,12 @@ class Writing:
             if state.terms.end_offset > log.written_offset:
                 self._take_back()
                 self.try_later()
+            if not log.failed:
+                self._complaints.refused(error, self._around.monotonic_ms())
             self._owner.on_written(error)
             return
+        if self._complaints.refusals:
+            self._complaints.taken(self._around.monotonic_ms())
         if log.written_offset > state.terms.end_offset:
             self._raft.extended(log.written_offset)
         self._owner.on_written(None)
@@ -250,10 +254,12 @@ class Writing:
                 self._owner.fail(error)
                 return
             # As if it had not come: the leader sends it again.
-            logger.warning("%s cannot take what its leader sent: %s", log.name, error)
+            self._complaints.refused(error, self._around.monotonic_ms())
             self._take_back()
             return
         if headers:
+            if self._complaints.refusals:
+                self._complaints.taken(self._around.monotonic_ms())
             self._owner.on_copied(headers)
         for request, _ in received:
             self._raft.matched(request)

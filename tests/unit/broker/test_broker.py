@@ -59,6 +59,10 @@ async def test_a_damaged_partition_is_offline_and_the_others_are_served() -> Non
     async with running(crashed.root) as (_, client):
         described = await client.describe("orders")
         assert "position" in described.partitions[0].error.message
+        cluster, _ = await client.channel.call(calls.DESCRIBE_CLUSTER, pb.DescribeClusterRequest())
+        copies = [[copy.broker for copy in each.offline] for each in cluster.partitions]
+        assert copies == [[1], []]
+        assert "position" in cluster.partitions[0].offline[0].reason
         assert await client.values("orders", 1) == [b"fine"]
         with pytest.raises(Exception, match="offline"):
             await client.produce("orders", batch([b"a"]))

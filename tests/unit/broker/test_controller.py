@@ -51,7 +51,7 @@ async def test_internal_topics_get_more_copies_when_brokers_have_come() -> None:
     await registry.create_topic("orders", 1, {}, placement=[ids(1)])
     watching = controller(registry)
     await watching.look()
-    assert len(registry.image.topic("__offsets").partitions[0].replicas) == 2
+    assert registry.image.topic("__offsets").partitions[0].replicas == (1,), "two are no better"
     await registry.register_broker(broker(3))
     await registry.register_broker(broker(4))
     await watching.look()
@@ -101,16 +101,18 @@ async def test_what_cannot_be_done_is_said_once_and_keeps_nothing_back(
     await registry.register_broker(broker(3))
     await watching.look()
     assert set(registry.image.topic("orders").partitions[0].replicas) == {2, 3}
-    assert set(registry.image.topic("__offsets").partitions[0].replicas) == {2, 3}
+    await registry.register_broker(broker(4))
+    await watching.look()
+    assert set(registry.image.topic("__offsets").partitions[0].replicas) == {2, 3, 4}
 
 
 async def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Facts([broker(1), broker(2)])
+    registry = Facts([broker(1), broker(2), broker(3)])
     monkeypatch.setattr("penstock.broker.controller._LOOK_S", 0)
     watching = controller(registry)
     watching.start()
     await registry.create_topic("__offsets", 1, {}, placement=[ids(1)])
     async with asyncio.timeout(5):
-        while len(registry.image.topic("__offsets").partitions[0].replicas) < 2:
+        while len(registry.image.topic("__offsets").partitions[0].replicas) < 3:
             await asyncio.sleep(0)
     await watching.stop()

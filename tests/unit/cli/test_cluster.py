@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.cluster import _brokers, _left_text, _troubles
+from penstock.cli.cluster import _brokers, _left_text
 from penstock.cli.main import app
 from penstock.client.cluster_admin import LearnerStatus, PartitionStatus
 from penstock.model.errors import InvalidRequest
@@ -32,14 +32,6 @@ COPYING = replace(
         LearnerStatus(broker=5, offset=None, bytes_left=None),
     ),
 )
-
-
-def test_what_is_wrong_with_a_partition() -> None:
-    assert _troubles(WELL) == ""
-    assert _troubles(replace(WELL, in_sync=(1, 2))) == "behind"
-    assert _troubles(replace(WELL, is_reached=False)) == "moving"
-    assert _troubles(replace(WELL, leader=None)) == "no leader"
-    assert _troubles(COPYING) == "copied to 4 (2.0 KiB left), 5 (0 B left)"
 
 
 def test_what_is_left_to_move() -> None:

@@ -150,7 +150,7 @@ def test_a_configuration_as_variables_is_the_same_again() -> None:
             ("listen", "unix:/run/b"),
             ("auto_create_topics", "false"),
             ("idle_ping_ms", "90s"),
-            ("registry", "meta://1@h1:9092,2@h2:9092"),
+            ("registry", "meta://1@h1:9092,2@h2:9092,3@h3:9092"),
             ("roles", "broker,meta"),
             ("topic_defaults.min_cleanable_dirty_ratio", "0.25"),
             ("topic_defaults.cleanup_policy", "compact,delete"),

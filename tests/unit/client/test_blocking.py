@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+import penstock.testing
 from penstock.client.accumulator import Accumulator
-from penstock.client.blocking import BlockingClient, connect_blocking
+from penstock.client.blocking import BlockingClient, BlockingClusterAdmin, connect_blocking
+from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.loop_thread import LoopThread
 from penstock.model.errors import (
     ClientClosed,
@@ -109,6 +112,33 @@ def test_acknowledging(broker: FakeBroker, mq: BlockingClient) -> None:
         assert consumer.partitions == []
     with mq.subscribe("orders") as consumer, pytest.raises(InvalidRequest, match="group="):
         consumer.fetch(max_messages=1)[0].ack()
+
+
+def test_looking_at_the_cluster() -> None:
+    """R-REP-7: as with asyncio."""
+    with penstock.testing.broker() as address, connect_blocking(address) as mq:
+        mq.admin.create_topic("orders", 2)
+        found = mq.cluster.status()
+        assert [(each.topic, each.leader) for each in found.partitions] == [("orders", 1)] * 2
+        assert mq.cluster.status(moving_only=True).partitions == ()
+        assert mq.cluster.elect_leaders() == {}
+        changes: list[Callable[[], object]] = [
+            lambda: mq.cluster.move("orders", [1]),
+            lambda: mq.cluster.replicate("orders", 1),
+            lambda: mq.cluster.drain(1),
+            lambda: mq.cluster.add(1),
+            lambda: mq.cluster.rebalance(dry_run=True),
+        ]
+        for change in changes:
+            with pytest.raises(InvalidRequest, match="on its own"):
+                change()
+
+
+def test_what_can_be_asked_of_the_cluster_is_the_same_without_asyncio() -> None:
+    for name, asked in inspect.getmembers(ClusterAdmin, inspect.isfunction):
+        if not name.startswith("_"):
+            blocking = inspect.signature(getattr(BlockingClusterAdmin, name))
+            assert blocking.parameters == inspect.signature(asked).parameters, name
 
 
 def test_administering(mq: BlockingClient) -> None:

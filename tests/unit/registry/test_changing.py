@@ -18,10 +18,10 @@ from penstock.model.errors import (
 from penstock.model.ids import BrokerId
 from penstock.raft.membership import Node
 from penstock.registry.embedded import EmbeddedRegistry
-from penstock.registry.facts import Move
+from penstock.registry.facts import ExpireBroker, Move, RegisterBroker, apply
 from penstock.registry.image import ClusterImage
 from penstock.storage.os_files import OsDirectory
-from tests.registry_support import broker, ids
+from tests.registry_support import SharedFacts, broker, ids
 
 
 def open_registry(path: Path) -> EmbeddedRegistry:
@@ -37,6 +37,20 @@ async def test_who_watches_is_told_each_image(tmp_path: Path) -> None:
     assert [list(image.topics) for image in told] == [[], ["orders"]]
     assert told[-1] is registry.image
     assert told[0].version < told[1].version
+
+
+async def test_who_knows_of_too_few_brokers_looks_before_it_refuses() -> None:
+    """R-REP-7: right after a cluster has started, whichever broker is asked."""
+    registry = SharedFacts([broker(1)])
+    registry.facts = apply(registry.facts, RegisterBroker(broker=broker(2)))
+    made = await registry.create_topic("orders", 1, {}, replication_factor=2)
+    assert set(made.partitions[0].replicas) == {1, 2}
+    registry.facts = apply(registry.facts, ExpireBroker(node=broker(2).node))
+    registry.facts = apply(registry.facts, RegisterBroker(broker=broker(3)))
+    more = await registry.add_partitions("orders", 2)
+    assert set(more.partitions[1].replicas) == {1, 3}
+    with pytest.raises(InvalidReplication, match="2 brokers are alive"):
+        await registry.create_topic("events", 1, {}, replication_factor=3)
 
 
 async def test_a_watcher_that_fails_harms_nobody(

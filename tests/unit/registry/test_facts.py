@@ -101,6 +101,15 @@ def test_two_brokers_do_not_share_an_id() -> None:
     assert apply(facts, RegisterBroker(broker=again)).brokers[again.id] == again
 
 
+def test_a_copy_of_a_folder_waits_until_the_broker_it_was_copied_from_is_dead() -> None:
+    facts = of_three()
+    copy = broker(2, place=7)
+    with pytest.raises(InvalidConfig, match=r"broker 2 is in use by the broker at .*:9002, and"):
+        apply(facts, RegisterBroker(broker=copy))
+    expired = apply(facts, ExpireBroker(node=copy.node))
+    assert apply(expired, RegisterBroker(broker=copy)).brokers[copy.id] == copy
+
+
 def test_a_topic_is_made_once() -> None:
     with pytest.raises(TopicExists):
         apply(with_orders(), creation(ids(1), id=ANOTHER))

@@ -18,6 +18,12 @@ def test_each_server_has_an_id_and_an_address() -> None:
     assert parse_meta("meta://0@127.0.0.1:1") == {0: "127.0.0.1:1"}
 
 
+@pytest.mark.parametrize("count", [2, 4, 6])
+def test_an_even_number_is_refused_wherever_it_is_named(count: int) -> None:
+    with pytest.raises(InvalidConfig, match=f"one, three or five meta servers, not {count}"):
+        parse_meta("meta://" + ",".join(f"{number}@h{number}" for number in range(count)))
+
+
 @pytest.mark.parametrize(
     "text",
     [

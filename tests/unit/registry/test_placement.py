@@ -12,6 +12,7 @@ from penstock.registry.placement import (
     balance,
     change_replication,
     evacuate,
+    internal_copies,
     place,
 )
 from tests.registry_support import (
@@ -176,3 +177,15 @@ def test_a_topic_that_is_being_deleted_is_left_alone() -> None:
     topic = replace(image.topics["orders"], deleting=True)
     image = replace(image, topics={"orders": topic})
     assert balance(image) == evacuate(image, ids(1)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("brokers", "wanted", "copies"),
+    [(1, 3, 1), (2, 3, 1), (3, 3, 3), (5, 3, 3), (2, 2, 2), (4, 5, 3), (2, 1, 1)],
+)
+def test_internal_topics_have_no_even_number_of_copies_that_nobody_asked_for(
+    brokers: int, wanted: int, copies: int
+) -> None:
+    """R-REP-2: with two, the death of either would stop all groups."""
+    image = cluster([broker(number) for number in range(1, brokers + 2)], drained=[brokers + 1])
+    assert internal_copies(image, wanted) == copies

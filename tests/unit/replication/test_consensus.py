@@ -275,14 +275,18 @@ def test_a_full_disk_does_not_cost_a_vote_for_ever() -> None:
     assert one.said() == [VoteAnswer(term=5, is_trial=False, is_granted=True)]
 
 
-def test_a_follower_without_room_takes_it_when_there_is() -> None:
+def test_a_follower_without_room_takes_it_when_there_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     one = One()
     one.append(1, (0, 0), made(0, 1))
     one.flusher.run_all()
     one.said()
     one.disk.capacity_bytes = sum(map(len, one.disk.files().values())) + 10
-    one.append(1, (1, 1), made(1, 1))
-    assert one.log.next_offset == 1
+    for _ in range(3):
+        one.append(1, (1, 1), made(1, 1))
+        assert one.log.next_offset == 1
+    assert ["cannot be written" in line for line in caplog.messages] == [True], "told once"
     one.disk.capacity_bytes = None
     one.flusher.run_all()
     one.clock.time_ms += 30
@@ -292,6 +296,7 @@ def test_a_follower_without_room_takes_it_when_there_is() -> None:
     one.append(1, (1, 1), made(1, 1))
     one.flusher.run_all()
     assert one.said()[-1] == AppendAnswer(term=1, is_matching=True, end_offset=2)
+    assert caplog.messages[1:] == ["disk can be written again, after 0 s and 3 attempts"]
 
 
 def test_a_disk_that_fails_says_nothing_more_and_keeps_what_others_count_on() -> None:

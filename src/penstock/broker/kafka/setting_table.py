@@ -14,6 +14,7 @@ from typing import Final
 from penstock.model import topic_config
 from penstock.model.errors import InvalidConfig
 from penstock.model.topic_config import INT64_MAX
+from penstock.replication.catch_up import BYTES_PER_S_DEFAULT
 
 
 class SettingType(IntEnum):
@@ -65,7 +66,11 @@ class KafkaSetting:
 _BOOLEAN, _STRING, _INT = SettingType.BOOLEAN, SettingType.STRING, SettingType.INT
 _LONG, _DOUBLE, _LIST = SettingType.LONG, SettingType.DOUBLE, SettingType.LIST
 _NO_REMOTE: Final = "Kept without effect: there is no remote storage, a log is whole on its broker."
-_NO_THROTTLE: Final = "Kept without effect: replication is not throttled."
+_NO_THROTTLE: Final = (
+    "Kept without effect: no replica can be named for a throttle. All copies that are far behind "
+    f"share {BYTES_PER_S_DEFAULT:,} bytes/s of each broker that leads, and those in sync are never "
+    "held up."
+)
 
 TOPIC_SETTINGS: Final = (
     KafkaSetting(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -25,6 +26,11 @@ from penstock.model.errors import UnavailableError
 READY: Final = "listening on "
 # How commands of ours say why they end; it is told when the child's end is.
 _LAST_WORD: Final = "error: "
+# A line of a log, ours or ZooKeeper's, that is no reason to end. One that is of no log may be the
+# end of a traceback.
+_HARMLESS: Final = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ \W*(\[.*?\] - )?(DEBUG|INFO|WARN|WARNING)\b"
+)
 _LAST_WORDS_LENGTH_MAX: Final = 500
 _LEASH: Final = str(Path(__file__).with_name("leash.py"))
 _READ_BYTES: Final = 64 * 1024
@@ -168,7 +174,7 @@ class Child:
 
     def _heard_error(self, line: str) -> None:
         is_last = line.startswith(_LAST_WORD)
-        if line.strip():
+        if line.strip() and not _HARMLESS.match(line):
             self._last_words = line.removeprefix(_LAST_WORD)[:_LAST_WORDS_LENGTH_MAX]
         if not is_last:
             self._write(line)

@@ -19,6 +19,7 @@ from typing import Final
 from penstock import __version__
 from penstock.broker.config import BrokerConfig
 from penstock.cli import settings
+from penstock.cli.local_cluster.acquainted import until_acquainted
 from penstock.cli.local_cluster.child import Child, Program
 from penstock.cli.local_cluster.kept import read_kept, write_kept
 from penstock.cli.local_cluster.log_lines import LogPrinter
@@ -60,7 +61,7 @@ def run_cluster(cluster: LocalCluster) -> None:
     write_kept(data, plan.kept)
     # The standard loop: there is nothing to gain, and it leaves the terminal as it is.
     run(
-        _serve(stages, _banner(plan, data), is_restarting=cluster.is_restarting),
+        _serve(stages, plan, _banner(plan, data), is_restarting=cluster.is_restarting),
         on_uvloop=False,
     )
 
@@ -102,7 +103,9 @@ def _zookeeper_program(data: str, port: int) -> Program:
     )
 
 
-async def _serve(stages: list[list[Program]], banner: str, *, is_restarting: bool) -> None:
+async def _serve(
+    stages: list[list[Program]], plan: Plan, banner: str, *, is_restarting: bool
+) -> None:
     names = [_OURSELVES, *(program.name for stage in stages for program in stage)]
     printer = LogPrinter(sys.stderr, names)
 
@@ -114,7 +117,10 @@ async def _serve(stages: list[list[Program]], banner: str, *, is_restarting: boo
             restarts=Restarts() if is_restarting else None,
         )
 
-    supervisor = Supervisor([[child(program) for program in stage] for stage in stages])
+    supervisor = Supervisor(
+        [[child(program) for program in stage] for stage in stages],
+        partial(until_acquainted, plan.reached),
+    )
     ending = asyncio.Event()
 
     def on_signal() -> None:

@@ -22,7 +22,8 @@ from penstock.registry.meta_address import parse_meta
 
 # A process each: beyond it somebody has mistaken the flag for another.
 BROKERS_MAX: Final = 100
-# Three survive the death of one; more make changes slower.
+# Three survive the death of one; more make changes slower. Two would stop with the death of either,
+# so that one is better.
 META_VOTERS: Final = 3
 ZOOKEEPER_FOLDER: Final = "zookeeper"
 _ZOOKEEPER_HOST: Final = "127.0.0.1"
@@ -40,6 +41,11 @@ class Plan:
     zookeeper: TcpAddress | None
     """Where a ZooKeeper of our own listens."""
     kept: Kept
+
+    @property
+    def reached(self) -> dict[int, str]:
+        """Where each broker is reached on this machine."""
+        return {broker.broker_id: str(_reached(broker)) for broker in self.brokers}
 
     @property
     def addresses(self) -> list[TcpAddress]:
@@ -70,7 +76,7 @@ def make_plan(
     ports = _Ports(config, kept, choose_port)
     members = [_member(config, broker_id, ports.of(broker_id)) for broker_id in ids]
     zookeeper = TcpAddress(_ZOOKEEPER_HOST, ports.zookeeper()) if with_zookeeper else None
-    voters = kept.voters if kept is not None else tuple(ids[:META_VOTERS]) if kind == "meta" else ()
+    voters = kept.voters if kept is not None else _voters(ids) if kind == "meta" else ()
     known = {**(kept.ports if kept is not None else {}), **{i: ports.of(i) for i in ids}}
     keep = Kept(
         registry=kind,
@@ -137,6 +143,10 @@ class _Ports:
         port = self._choose(host, self._taken)
         self._taken.add(port)
         return port
+
+
+def _voters(ids: range) -> tuple[int, ...]:
+    return tuple(ids[: META_VOTERS if len(ids) >= META_VOTERS else 1])
 
 
 def _check_count(config: BrokerConfig, brokers: int) -> None:

@@ -7,16 +7,22 @@ Knows nothing of brokers. The invariant: when `run` returns or raises, no child 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from penstock.cli.local_cluster.child import Child
 
 
 class Supervisor:
-    """`stages`: what needs nothing first."""
+    """`stages`: what needs nothing first. `settle`: returns when those of the last stage, which are
+    ready, are of use together."""
 
-    def __init__(self, stages: Sequence[Sequence[Child]]) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Sequence[Child]],
+        settle: Callable[[], Coroutine[object, object, None]] | None = None,
+    ) -> None:
         self._stages = stages
+        self._settle = settle
         self._running: list[asyncio.Task[None]] = []
 
     @property
@@ -44,13 +50,18 @@ class Supervisor:
         """Whether all of them are ready; else `ending` was set before."""
         for stage in self._stages:
             self._running += [asyncio.ensure_future(child.run()) for child in stage]
-            ready = asyncio.ensure_future(_all_ready(stage))
-            try:
-                if await self._until(ending, [ready]):
-                    return False
-            finally:
-                ready.cancel()
-        return True
+            if not await self._have(ending, _all_ready(stage)):
+                return False
+        return self._settle is None or await self._have(ending, self._settle())
+
+    async def _have(self, ending: asyncio.Event, waiting: Coroutine[object, object, None]) -> bool:
+        """Whether it has come; else `ending` was set before."""
+        task = asyncio.ensure_future(waiting)
+        try:
+            return not await self._until(ending, [task])
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _until(self, ending: asyncio.Event, done: Sequence[asyncio.Task[None]]) -> bool:
         """Wait for `ending` or for all of those; which of the two. The error of a child that has

@@ -126,7 +126,8 @@ class MetaRegistry(ChangingRegistry):
                 await task
         self._tasks = []
         self._lease.end()
-        if self._broker is not None:
+        # Unless the id is another's by now, as it is if this one was away for long.
+        if self._broker is not None and self._image.brokers.get(self._broker.id) == self._broker:
             with contextlib.suppress(PenstockError):
                 await self._send(ExpireBroker(node=self._broker.node), _FAREWELL_S)
         await self._link.close()
@@ -135,6 +136,11 @@ class MetaRegistry(ChangingRegistry):
     @property
     def is_controller(self) -> bool:
         return self._lease.is_held
+
+    async def catch_up(self) -> None:
+        # Only everything is told with a proof that it is the latest.
+        self._needs_whole = True
+        await self._fetch(0, self._patience_s)
 
     async def change(self, change: Change) -> Facts:
         """Returns the facts that were known here before it."""
@@ -220,6 +226,7 @@ class MetaRegistry(ChangingRegistry):
 
     async def _keep(self, step: Callable[[], Coroutine[object, object, None]]) -> None:
         """Do it again and again, whatever becomes of it."""
+        complaint = ""
         while True:
             try:
                 await step()
@@ -227,7 +234,9 @@ class MetaRegistry(ChangingRegistry):
                 self._note_reached(False, error)
                 await asyncio.sleep(_RETRY_S)
             except PenstockError as error:
-                logger.error("%s", error)
+                if error.message != complaint:
+                    logger.error("%s", error)
+                complaint = error.message
                 await asyncio.sleep(_MISTAKE_S)
             except Exception:
                 logger.exception("The registry hit a bug")
@@ -251,7 +260,10 @@ class MetaRegistry(ChangingRegistry):
     async def _beat(self, broker: BrokerImage, cluster_id: str) -> None:
         attempt = self._lease.begin()
         request = pb.MetaHeartbeatRequest(
-            cluster_id=cluster_id, broker=broker.id, directory=broker.directory
+            cluster_id=cluster_id,
+            broker=broker.id,
+            directory=broker.directory,
+            place=broker.place,
         )
         answer_s = min(_ANSWER_S, self._session_timeout_ms / 3000)
         response, _ = await self._link.call(
@@ -289,7 +301,9 @@ class MetaRegistry(ChangingRegistry):
                 logger.error("A change is not understood, so everything is read: %s", error)
 
     def _take(self, facts: Facts, response: pb.MetaFetchResponse) -> None:
-        """The facts are these from now on."""
+        """The facts are these from now on, unless another question brought later ones."""
+        if self._facts is not None and facts.version < self._facts.version:
+            return
         controller = None if response.controller < 0 else BrokerId(response.controller)
         self._facts = facts
         self._install(facts.image(controller=controller))

@@ -1,20 +1,15 @@
 """Which meta servers a broker asks, and how patiently (R-REP-5).
 
-How they are written is `registry.meta_address`'s. The invariant: there are one, three or five.
+How they are written, and how many there can be, is `registry.meta_address`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from penstock.model.errors import InvalidConfig
 from penstock.registry import meta_address
 from penstock.registry.meta_address import SCHEME
-
-# An even number survives no more failures than one server less.
-_SIZES: Final = (1, 3, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +29,4 @@ class MetaConfig:
 
 def parse_meta(text: str) -> MetaConfig:
     """What a registry's address names, or InvalidConfig that says how to write it."""
-    servers = meta_address.parse_meta(text)
-    if len(servers) not in _SIZES:
-        raise InvalidConfig(
-            f"There are one, three or five meta servers, not {len(servers)}: name another, or one "
-            "less, on all of them and on all brokers."
-        )
-    return MetaConfig(servers=servers)
+    return MetaConfig(servers=meta_address.parse_meta(text))

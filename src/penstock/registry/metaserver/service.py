@@ -67,6 +67,7 @@ class _Beat(NamedTuple):
     caller: Caller
     message_id: int
     node: Node
+    place: int
 
 
 class MetaService:
@@ -200,9 +201,9 @@ class MetaService:
         if len(self._beats) >= META_CALLS_WAITING_MAX:
             raise Busy("Too many heartbeats wait here: try again later.")
         node = Node(request.broker, request.directory)
-        if self._is_alive(node):
+        if self._is_alive(node, request.place):
             self._sessions.hear(node, self._monotonic_ms())
-        self._beats.append(_Beat(caller, message_id, node))
+        self._beats.append(_Beat(caller, message_id, node, request.place))
 
     def _leader(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
         parse(pb.MetaLeaderRequest, envelope)
@@ -276,7 +277,7 @@ class MetaService:
     # --- answers ---------------------------------------------------------------------------------
 
     def _answer_beat(self, beat: _Beat) -> None:
-        is_registered = self._is_alive(beat.node)
+        is_registered = self._is_alive(beat.node, beat.place)
         response = pb.MetaHeartbeatResponse(
             is_registered=is_registered,
             is_controller=is_registered and self.machine.state.controller == beat.node.broker,
@@ -302,10 +303,10 @@ class MetaService:
         address = self._addresses[leader.broker]
         return NotLeader(f"The meta server {leader.broker} at {address} leads: ask that one.")
 
-    def _is_alive(self, node: Node) -> bool:
+    def _is_alive(self, node: Node, place: int) -> bool:
         facts = self.machine.state.facts
         known = None if facts is None else facts.brokers.get(BrokerId(node.broker))
-        return known is not None and known.is_alive and known.node == node
+        return known is not None and known.is_alive and (known.node, known.place) == (node, place)
 
     # --- machine.Audience ------------------------------------------------------------------------
 

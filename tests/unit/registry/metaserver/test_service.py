@@ -27,6 +27,7 @@ from penstock.registry.facts import (
     ReserveProducerIds,
     apply,
 )
+from penstock.registry.image import BrokerImage
 from penstock.registry.metaserver import feed
 from penstock.registry.metaserver.entries import Confirm, decode_entry, new_entry
 from penstock.replication.transport import TIMING
@@ -56,13 +57,15 @@ def fetch(seen_version: int = -1, wait_ms: int = 5_000) -> pb.MetaFetchRequest:
     return pb.MetaFetchRequest(cluster_id=CLUSTER, seen_version=seen_version, max_wait_ms=wait_ms)
 
 
-def keep_alive(quorum: Quorum, *nodes: Node, for_ms: int, beside: Host | None = None) -> None:
+def keep_alive(
+    quorum: Quorum, *brokers: BrokerImage, for_ms: int, beside: Host | None = None
+) -> None:
     """Heartbeats of these brokers every second."""
     for _ in range(for_ms // 1_000):
         leader = quorum.leader(beside)
-        for node in nodes:
+        for each in brokers:
             request = pb.MetaHeartbeatRequest(
-                cluster_id=CLUSTER, broker=node.broker, directory=node.directory
+                cluster_id=CLUSTER, broker=each.id, directory=each.directory, place=each.place
             )
             leader.call(calls.META_HEARTBEAT, request)
         quorum.run(1_000)
@@ -218,7 +221,10 @@ def test_a_leader_that_is_cut_off_answers_nothing_it_cannot_prove(quorum: Quorum
         old.call(calls.META_CHANGE, pb.MetaChangeRequest(entry=new_entry(topic("orders")))),
         old.call(calls.META_FETCH, fetch()),
         old.call(calls.META_FETCH, fetch(seen_version=2, wait_ms=30_000)),
-        old.call(calls.META_HEARTBEAT, pb.MetaHeartbeatRequest(broker=1, directory=ONE.directory)),
+        old.call(
+            calls.META_HEARTBEAT,
+            pb.MetaHeartbeatRequest(broker=1, directory=ONE.directory, place=ONE.place),
+        ),
     ]
     quorum.run(3 * TIMING.election_ms)
     assert all(isinstance(each.error, NotLeader) for each in asked)
@@ -238,7 +244,10 @@ def test_a_leader_that_stood_still_serves_nothing_stale(quorum: Quorum) -> None:
     quorum.run(100)
     asked = [
         old.call(calls.META_FETCH, fetch()),
-        old.call(calls.META_HEARTBEAT, pb.MetaHeartbeatRequest(broker=1, directory=ONE.directory)),
+        old.call(
+            calls.META_HEARTBEAT,
+            pb.MetaHeartbeatRequest(broker=1, directory=ONE.directory, place=ONE.place),
+        ),
         old.call(calls.META_CHANGE, pb.MetaChangeRequest(entry=new_entry(topic("lost")))),
     ]
     new = quorum.leader(beside=old)
@@ -320,10 +329,10 @@ def test_a_server_that_stops_sends_everybody_away(quorum: Quorum) -> None:
 
 
 def test_a_silent_broker_is_dead_after_its_sessions_time(quorum: Quorum) -> None:
-    keep_alive(quorum, ONE.node, TWO.node, for_ms=3_000)
-    keep_alive(quorum, TWO.node, for_ms=SESSION_MS - 2_000)
+    keep_alive(quorum, ONE, TWO, for_ms=3_000)
+    keep_alive(quorum, TWO, for_ms=SESSION_MS - 2_000)
     assert alive(quorum.leader()) == [1, 2]
-    keep_alive(quorum, TWO.node, for_ms=2_000)
+    keep_alive(quorum, TWO, for_ms=2_000)
     assert alive(quorum.leader()) == [2]
     response = quorum.beat(ONE)
     assert not response.is_registered
@@ -333,7 +342,7 @@ def test_a_silent_broker_is_dead_after_its_sessions_time(quorum: Quorum) -> None
 
 
 def test_a_new_leader_gives_everybody_a_full_session(quorum: Quorum) -> None:
-    keep_alive(quorum, TWO.node, for_ms=SESSION_MS - 2_000)
+    keep_alive(quorum, TWO, for_ms=SESSION_MS - 2_000)
     old = quorum.leader()
     old.crash()
     new = quorum.leader()
@@ -383,13 +392,28 @@ def test_an_id_that_is_alive_with_another_folder_is_refused(quorum: Quorum) -> N
     assert not quorum.beat(wiped).is_registered, "and its heartbeats are not the other's"
 
 
+def test_a_copy_of_a_folder_is_not_taken_for_the_broker_it_was_copied_from(
+    quorum: Quorum,
+) -> None:
+    """R-REP-5: until the other is dead, and then the other is not taken for it."""
+    copy = broker(1, place=7)
+    with pytest.raises(InvalidConfig, match="this one has a copy of it"):
+        quorum.change(RegisterBroker(broker=copy))
+    assert not quorum.beat(copy).is_registered
+    assert quorum.beat(ONE).is_registered
+    quorum.change(ExpireBroker(node=ONE.node))
+    quorum.change(RegisterBroker(broker=copy))
+    assert quorum.beat(copy).is_registered
+    assert not quorum.beat(ONE).is_registered
+
+
 def test_heartbeats_of_one_time_share_an_entry(quorum: Quorum) -> None:
     leader = quorum.leader()
     before = leader.machine.replica.log.next_offset
     beats = [
         leader.call(
             calls.META_HEARTBEAT,
-            pb.MetaHeartbeatRequest(broker=each.id, directory=each.directory),
+            pb.MetaHeartbeatRequest(broker=each.id, directory=each.directory, place=each.place),
         )
         for each in (ONE, TWO) * 50
     ]
