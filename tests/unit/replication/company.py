@@ -19,7 +19,12 @@ class Company:
     """The brokers, and what is asked of them."""
 
     def __init__(
-        self, brokers: int = 3, voters: int | None = None, config: TopicConfig | None = None
+        self,
+        brokers: int = 3,
+        voters: int | None = None,
+        config: TopicConfig | None = None,
+        *,
+        seed: int = 7,
     ) -> None:
         numbers = tuple(range(1, brokers + 1))
         plan = partition_plan(0, numbers[: voters or brokers], config)
@@ -36,7 +41,7 @@ class Company:
                 plain_producers=0,
                 readers=0,
             ),
-            seed=7,
+            seed=seed,
         )
         self.cluster.start()
         self.machines = list(self.cluster.machines.values())
