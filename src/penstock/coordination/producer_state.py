@@ -135,9 +135,10 @@ class ProducerState:
                 known[producer_id] = entry
                 continue
             window = tuple(batch for batch in entry.window if batch.base_offset < offset)
-            if not window and len(entry.window) == PRODUCER_WINDOW_BATCHES:
-                # Nobody repeats the one before these; but it tells what follows it.
-                first = entry.window[0].first_sequence
+            first = entry.window[0].first_sequence
+            if not window and (first or len(entry.window) == PRODUCER_WINDOW_BATCHES):
+                # Nobody repeats the one before these, also where they are fewer since something
+                # was cut off before; but it tells what follows it.
                 last = first - 1 if first else _SEQUENCE_MAX
                 window = (RememberedBatch(last, last, UNKNOWN_OFFSET),)
             if window:

@@ -233,6 +233,22 @@ def test_before_all_that_is_remembered_of_a_producer_its_next_sequence_is_known(
     assert before.check(Batch(19, count=1)) == UNKNOWN_OFFSET, "it is there, nobody knows where"
 
 
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_what_is_cut_off_twice_leaves_the_next_sequence_known(epoch: int) -> None:
+    """R-PRO-2: the window is shorter after the first cut, and yet not whole."""
+    state = ProducerState()
+    for number in range(7):
+        append(state, Batch(number * 10, producer_epoch=epoch), number * 10)
+    once = state.before(35)
+    assert once is not None
+    append(once, Batch(40, producer_epoch=epoch), 41)
+    twice = once.before(15)
+    assert twice is not None
+    assert twice.check(Batch(20, producer_epoch=epoch)) is None
+    with pytest.raises(OutOfOrderSequence):
+        twice.check(Batch(30, producer_epoch=epoch))
+
+
 def test_before_its_first_batch_a_producer_is_not_known() -> None:
     state = ProducerState()
     append(state, Batch(0, producer_id=1), 10)
