@@ -65,7 +65,8 @@ class Observer:
         """For the first time, or after a crash."""
         watch = self.watch(served.plan.id)
         watch.copies[served.node] = served
-        watch.rafts[served.node] = served.replica.consensus.raft
+        watch.rafts[served.node] = raft = served.replica.consensus.raft
+        checkers.terms_are_those_stamped(served.copy, raft.state.terms)
 
     def look(self, served: Served) -> None:
         watch, copy, replica = self.watch(served.plan.id), served.copy, served.replica
