@@ -130,8 +130,10 @@ class Keeper:
     """What of a replica's state is durable, and what of it has yet to be.
 
     A new term is saved together with where it will begin if its leader writes at the end of this
-    log, as it mostly does: or every election would have to be saved twice. As long as that is only
-    expected, it is compared before each write with what is about to be written.
+    log, as it mostly does: or every election would have to be saved twice. It may never come true,
+    and neither may what was saved of a write that failed or was cut. So as long as what is kept
+    tells of more than the log has, it is compared before each write with what is about to be there.
+    The invariant: what is kept is right about every offset that the log has or is about to have.
     """
 
     __slots__ = ("_directory", "_reset", "kept")
@@ -153,9 +155,9 @@ class Keeper:
 
     def is_due(self, raft: Raft) -> bool:
         """Whether something must be saved before anything else is done."""
-        state, terms = raft.state, self.kept.terms
-        is_expecting = bool(terms) and terms[-1].term > state.terms.last_term
-        if not (state.is_unsaved or is_expecting):
+        state, begun = raft.state, self.kept.terms
+        tells_of_more = bool(begun) and begun[-1].term > state.terms.last_term
+        if not (state.is_unsaved or tells_of_more):
             return False
         if self._tells(state):
             state.is_unsaved = False
@@ -173,20 +175,16 @@ class Keeper:
         return SaveJob(self._directory, saved, self._reset)
 
     def _tells(self, state: NodeState) -> bool:
-        """Whether what is kept says the same, or that and what is expected. That of a lone voter
-        does, though it was never written: it would be written for every new partition, and by
-        every restart of an empty one."""
+        """Whether what is kept says the same as far as the log goes. That of a lone voter does,
+        though it was never written: it would be written for every new partition, and by every
+        restart of an empty one."""
         kept, terms = self.kept, state.terms
-        ahead = [place for place in kept.terms if place.offset >= terms.end_offset]
-        if ahead not in ([], [(state.term, terms.end_offset)]):
-            # It tells of what was never written, and will not be.
-            return False
         is_empty = terms.start_offset == terms.end_offset
         return (
             (kept.term, kept.vote, kept.reset_offset)
             == (state.term, state.vote, state.reset_offset)
             and kept.memberships == state.members.known
-            and (is_empty or len(ahead) < len(kept.terms))
+            and (is_empty or any(place.offset < terms.end_offset for place in kept.terms))
             and TermHistory.found(kept.terms, terms.start_offset, terms.end_offset).begun
             == terms.begun
         )
