@@ -78,7 +78,10 @@ class Observer:
             served.term_led = term
             self._timeline.note(str(served.node), f"leads {served.plan.name} in term {term}")
             checkers.one_leader_per_term(watch.leaders, term, served.node)
-            if not copy.is_blind:
+            # One that was elected and paused may lead when somebody leads in a later term, until it
+            # hears of that: it need not have what was committed since.
+            is_latest = term == max(watch.leaders)
+            if is_latest and not copy.is_blind:
                 checkers.leader_is_complete(watch.truth, copy)
         before, after = served.high_watermark_seen, replica.high_watermark
         if after != before:
