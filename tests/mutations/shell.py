@@ -7,6 +7,11 @@ from typing import Final
 from tests.mutations.mutation import one
 
 _STORAGE_TESTS: Final = ("tests/unit/storage", "tests/property/test_storage.py")
+_ELECTION_TESTS: Final = (
+    "tests/unit/replication/test_saved_state.py",
+    "tests/unit/replication/test_consensus.py",
+    "tests/simulation/test_election_crashes.py",
+)
 _PARTITION_TESTS: Final = ("tests/unit/broker/test_partition.py", "tests/unit/coordination")
 
 SHELL: Final = (
@@ -28,6 +33,35 @@ SHELL: Final = (
         "replication/saved_state.py",
         "        except StorageError as error:\n            self.error = error",
         "        except StorageError:\n            self.error = None",
+    ),
+    one(
+        "a beginning that was expected is believed though another came",
+        "replication/saved_state.py",
+        "begun[-1].term > state.terms.last_term",
+        "False",
+        _ELECTION_TESTS,
+    ),
+    one(
+        "a beginning that was expected is kept though the term began elsewhere",
+        "replication/saved_state.py",
+        "            == terms.begun\n",
+        "            is not None\n",
+        _ELECTION_TESTS,
+    ),
+    one(
+        "a term is expected again and again",
+        "replication/saved_state.py",
+        "saved.term > max(self.kept.term, state.terms.last_term)",
+        "saved.term > state.terms.last_term",
+        _ELECTION_TESTS,
+    ),
+    one(
+        "a vote is given before it is saved",
+        "replication/consensus.py",
+        "            self._around.flusher.submit(self._saving, self._saved)\n",
+        "            self._around.flusher.submit(self._saving, self._saved)\n"
+        "            self._sender.send(now_ms)\n",
+        _ELECTION_TESTS,
     ),
     one(
         "who waits is told of another's commit",

@@ -127,7 +127,14 @@ class SaveJob:
 
 
 class Keeper:
-    """What of a replica's state is durable, and what of it has yet to be."""
+    """What of a replica's state is durable, and what of it has yet to be.
+
+    A new term is saved together with where it will begin if its leader writes at the end of this
+    log, as it mostly does: or every election would have to be saved twice. It may never come true,
+    and neither may what was saved of a write that failed or was cut. So as long as what is kept
+    tells of more than the log has, it is compared before each write with what is about to be there.
+    The invariant: what is kept is right about every offset that the log has or is about to have.
+    """
 
     __slots__ = ("_directory", "_reset", "kept")
 
@@ -148,37 +155,36 @@ class Keeper:
 
     def is_due(self, raft: Raft) -> bool:
         """Whether something must be saved before anything else is done."""
-        if not raft.state.is_unsaved:
+        state, begun = raft.state, self.kept.terms
+        tells_of_more = bool(begun) and begun[-1].term > state.terms.last_term
+        if not (state.is_unsaved or tells_of_more):
             return False
-        if self._tells(raft.state, is_leading=raft.leading is not None):
-            raft.state.is_unsaved = False
+        if self._tells(state):
+            state.is_unsaved = False
             return False
         return True
 
     def job(self, raft: Raft) -> SaveJob:
-        raft.state.is_unsaved = False
-        saved = raft.state.saved
-        if raft.leading is not None and not saved.terms:
-            # What a leader writes is not told each time, so it must be before the first.
-            begun = TermStart(saved.term, raft.state.terms.end_offset)
-            saved = replace(saved, terms=(begun,))
+        state = raft.state
+        state.is_unsaved = False
+        saved, end_offset = state.saved, state.terms.end_offset
+        is_new_term = saved.term > max(self.kept.term, state.terms.last_term)
+        # What a leader writes is not told each time, so it must be before the first.
+        if is_new_term or (raft.leading is not None and not saved.terms):
+            saved = replace(saved, terms=(*saved.terms, TermStart(saved.term, end_offset)))
         return SaveJob(self._directory, saved, self._reset)
 
-    def _tells(self, state: NodeState, *, is_leading: bool) -> bool:
-        """Whether what is kept says the same. That of a lone voter does, though it was never
-        written: it would be written for every new partition, and by every restart of an empty
-        one."""
+    def _tells(self, state: NodeState) -> bool:
+        """Whether what is kept says the same as far as the log goes. That of a lone voter does,
+        though it was never written: it would be written for every new partition, and by every
+        restart of an empty one."""
         kept, terms = self.kept, state.terms
-        ahead = [place for place in kept.terms if place.offset >= terms.end_offset]
-        if ahead and not (is_leading and ahead == [(state.term, terms.end_offset)]):
-            # It tells of what was never written, and what comes there instead need not be new.
-            return False
         is_empty = terms.start_offset == terms.end_offset
         return (
             (kept.term, kept.vote, kept.reset_offset)
             == (state.term, state.vote, state.reset_offset)
             and kept.memberships == state.members.known
-            and (is_empty or len(ahead) < len(kept.terms))
+            and (is_empty or any(place.offset < terms.end_offset for place in kept.terms))
             and TermHistory.found(kept.terms, terms.start_offset, terms.end_offset).begun
             == terms.begun
         )

@@ -11,6 +11,7 @@ import pytest
 from penstock.model.errors import CorruptLog, DiskFull
 from penstock.raft.core import Raft
 from penstock.raft.membership import Membership, MembershipAt, Node
+from penstock.raft.messages import VoteAnswer, VoteRequest
 from penstock.raft.state import SavedState, Timing
 from penstock.raft.terms import TermHistory, TermStart
 from penstock.replication.saved_state import (
@@ -24,6 +25,7 @@ from penstock.replication.saved_state import (
 )
 from penstock.storage.journal import write_journal
 from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
+from tests.unit.replication.harness import One, made
 
 ME, OTHER, THIRD = Node(1, 2**62), Node(2, 7), Node(3, 0)
 ALONE = Membership(frozenset({ME}))
@@ -150,3 +152,52 @@ def test_a_damaged_journal_is_refused() -> None:
 
 def test_round_trip() -> None:
     assert decode(encode(SAVED)) == SAVED
+
+
+def saved_terms(one: One) -> list[tuple[int, int]]:
+    saved = read_saved(one.disk.root, ME, Membership(frozenset()))
+    return [(place.term, place.offset) for place in saved.terms]
+
+
+def test_an_election_is_saved_once() -> None:
+    """Where the term will begin is saved with it: a thousand partitions that lose their leader at
+    once have a disk to wait for."""
+    one = One()
+    one.clock.time_ms += 1_000
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    one.receive(VoteAnswer(term=1, is_trial=True, is_granted=True))
+    one.flusher.run_all()
+    one.receive(VoteAnswer(term=1, is_trial=False, is_granted=True))
+    assert one.log.written_offset == 1, "the first record of the term, in the same turn"
+    assert saved_terms(one) == [(1, 0)]
+
+    follower = One()
+    follower.receive(VoteRequest(term=1, last_term=0, end_offset=0, is_trial=False))
+    follower.flusher.run_all()
+    follower.append(1, (0, 0), made(0, 1))
+    assert follower.log.written_offset == 1
+    assert saved_terms(follower) == [(1, 0)]
+
+
+def test_a_term_that_begins_later_than_expected_is_saved_so_before_it_is_written() -> None:
+    """Or a restart would take the records before it for its own, and log matching with it."""
+    one = One()
+    one.append(1, (0, 0), made(0, 2))
+    one.flusher.run_all()
+    request = VoteRequest(term=3, last_term=1, end_offset=3, is_trial=False)
+    one.clock.time_ms += 1_000
+    one.receive(request)
+    one.flusher.run_all()
+    assert saved_terms(one) == [(1, 0), (3, 2)]
+    one.append(3, (1, 2), made(2, 1))
+    assert one.log.written_offset == 2, "what is kept would make it a record of term 3"
+    one.flusher.run_all()
+    assert one.log.written_offset == 3
+    assert saved_terms(one) == [(1, 0)]
+    one.append(3, (1, 3), made(3, 1))
+    assert one.log.written_offset == 4, "nothing is expected any more, and nothing new was said"
+    one.flusher.run_all()
+    one.append(3, (1, 4), made(4, 1, term=3))
+    one.flusher.run_all()
+    assert saved_terms(one) == [(1, 0), (3, 4)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from penstock.raft.membership import Membership, Node
+from penstock.raft.terms import TermHistory
 from penstock.testing.simulation.copies import Copy, Fact, HeldBatch
 from penstock.testing.simulation.messages import is_message, origin
 
@@ -56,6 +57,16 @@ def leader_is_complete(truth: Truth, copy: Copy) -> None:
             f"{copy.node} leads with {held.get(missing)} at offset {missing}, where "
             f"{truth.facts[missing]} is committed"
         )
+
+
+def terms_are_those_stamped(copy: Copy, terms: TermHistory) -> None:
+    """What was saved of a log's terms before it was written is so: elections and log matching rest
+    on it. terms: as a start found them."""
+    for batch in copy.held:
+        # What a crash brought back from before the start is dropped again.
+        is_known = terms.start_offset < batch.end_offset <= terms.end_offset
+        if is_known and terms.term_before(batch.end_offset) != batch.term:
+            raise Violation(f"{copy.node} takes {batch} for one of another term: {terms}")
 
 
 def logs_match(copies: Sequence[Copy]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from penstock.model.errors import InvalidBatch
 from penstock.records.header import read_header
 from penstock.testing.simulation.timeline import Timeline
 
@@ -105,8 +106,13 @@ class Network:
         self._timeline.after(delay_ms, arrive)
 
     def _damaged(self, payload: bytes) -> bytes:
-        """With another bit in its first batch, where the checksum protects it."""
-        position = self._random.randrange(CHECKED_FROM, read_header(payload).length)
+        """With another bit in its first batch, where the checksum protects it. What begins with
+        something else, as what goes with a new start does, has none, and stays as it is."""
+        try:
+            end = read_header(payload).length
+        except InvalidBatch:
+            return payload
+        position = self._random.randrange(CHECKED_FROM, end)
         damaged = bytearray(payload)
         damaged[position] ^= 1 << self._random.randrange(8)
         return bytes(damaged)

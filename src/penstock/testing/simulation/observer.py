@@ -65,7 +65,8 @@ class Observer:
         """For the first time, or after a crash."""
         watch = self.watch(served.plan.id)
         watch.copies[served.node] = served
-        watch.rafts[served.node] = served.replica.consensus.raft
+        watch.rafts[served.node] = raft = served.replica.consensus.raft
+        checkers.terms_are_those_stamped(served.copy, raft.state.terms)
 
     def look(self, served: Served) -> None:
         watch, copy, replica = self.watch(served.plan.id), served.copy, served.replica
@@ -77,7 +78,10 @@ class Observer:
             served.term_led = term
             self._timeline.note(str(served.node), f"leads {served.plan.name} in term {term}")
             checkers.one_leader_per_term(watch.leaders, term, served.node)
-            if not copy.is_blind:
+            # One that was elected and paused may lead when somebody leads in a later term, until it
+            # hears of that: it need not have what was committed since.
+            is_latest = term == max(watch.leaders)
+            if is_latest and not copy.is_blind:
                 checkers.leader_is_complete(watch.truth, copy)
         before, after = served.high_watermark_seen, replica.high_watermark
         if after != before:

@@ -123,7 +123,8 @@ class Process:
             if plan.id not in machine.let_go:
                 self._open_or_not(plan, clean)
             elif machine.disk.root.exists(plan.folder):
-                machine.disk.root.remove_tree(plan.folder)
+                with suppress(OSError):  # whoever makes a copy there does it
+                    machine.disk.root.remove_tree(plan.folder)
 
     def begin(self) -> None:
         """Take part."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.raft.membership import Membership, Node
+from penstock.raft.terms import TermHistory, TermStart
 from penstock.storage.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation import checkers
@@ -69,6 +70,20 @@ def test_a_compacted_leader_is_complete_with_the_latest_of_each_key() -> None:
     checkers.leader_is_complete(known, kept)
     with pytest.raises(Violation, match="at offset 2"):
         checkers.leader_is_complete(known, copy(A, [batch(0, fact(0), fact(1))], is_compacted=True))
+
+
+def test_terms_are_those_stamped() -> None:
+    held = copy(A, [batch(0, fact(0)), batch(1, fact(1), fact(2)), batch(3, fact(3, term=4))])
+    dropped = TermHistory(1, 2)
+    for terms in (found((1, 0), (4, 3)), found((1, 0), (4, 3), (5, 4)), dropped):
+        checkers.terms_are_those_stamped(held, terms)
+    with pytest.raises(Violation, match="for one of another term"):
+        checkers.terms_are_those_stamped(held, found((1, 0), (4, 1)))
+
+
+def found(*begun: tuple[int, int]) -> TermHistory:
+    """Of a log with four records."""
+    return TermHistory.found(tuple(TermStart(*place) for place in begun), 0, 4)
 
 
 def test_logs_match() -> None:

@@ -94,6 +94,15 @@ def test_damage_is_where_the_checksum_tells() -> None:
             check_batch(memoryview(payload))
 
 
+def test_what_has_no_checksum_is_not_damaged() -> None:
+    line = Line()
+    line.network.damage = 1.0
+    snapshot = b"0" * 200
+    line.network.carry_parcel(1, 2, b"begin anew", snapshot, line.take)
+    line.wait()
+    assert line.payloads == [snapshot]
+
+
 def test_on_a_connection_nothing_is_overtaken_or_doubled() -> None:
     line = Line()
     line.network.doubling = line.network.overtaking = 1.0
