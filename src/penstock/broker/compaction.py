@@ -136,9 +136,7 @@ class Compactor:
             choice,
             now_ms=self._clock.now_ms(),
             delete_retention_ms=partition.config.delete_retention_ms,
-            producer_offsets=frozenset(
-                entry.window[-1].base_offset for _, entry in partition.producers.producers()
-            ),
+            producer_offsets=partition.producers.remembered_offsets(),
             pace=Pace(lambda: self._is_wanted(partition)),
         )
         partition.no_compaction.clear()

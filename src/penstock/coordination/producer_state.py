@@ -174,6 +174,13 @@ class ProducerState:
         offsets = (entry.window[-1].base_offset for entry in found if entry is not None)
         return min(offsets, default=None)
 
+    def remembered_offsets(self) -> frozenset[int]:
+        """Of the batches that somebody may still repeat: whoever copies the log, or reads it after
+        a crash, must find them in it."""
+        return frozenset(
+            batch.base_offset for _, entry in self.producers() for batch in entry.window
+        )
+
     def restore(self, producer_id: int, previous: ProducerEntry | None) -> None:
         """Take back a `record`. Several are taken back newest first."""
         entries = self._like(producer_id)

@@ -249,6 +249,15 @@ def test_what_is_cut_off_twice_leaves_the_next_sequence_known(epoch: int) -> Non
         twice.check(Batch(30, producer_epoch=epoch))
 
 
+def test_what_somebody_may_still_repeat_is_told() -> None:
+    """R-PRO-2: compaction keeps these batches, or a copy of the log would not know them."""
+    state = ProducerState()
+    for number in range(7):
+        append(state, Batch(number * 10), number * 10)
+    append(state, Batch(0, producer_id=8), 35)
+    assert state.remembered_offsets() == {20, 30, 35, 40, 50, 60}
+
+
 def test_what_was_cut_off_is_told() -> None:
     state = ProducerState()
     for number in range(3):

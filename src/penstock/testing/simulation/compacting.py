@@ -55,9 +55,7 @@ def compact(
         choice,
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
-        producer_offsets=frozenset(
-            entry.window[-1].base_offset for _, entry in partition.producers.producers()
-        ),
+        producer_offsets=partition.producers.remembered_offsets(),
         pace=Pace(is_wanted, rest=lambda _: None),
     )
     served.is_compacting = True
