@@ -14,7 +14,7 @@ from penstock.raft.state import NodeState
 class Campaign:
     """In one term, of one kind."""
 
-    __slots__ = ("_answered", "_state", "_votes", "is_trial", "term")
+    __slots__ = ("_answered", "_request", "_state", "_votes", "is_trial", "rounds", "term")
 
     def __init__(self, state: NodeState, *, is_trial: bool, is_transfer: bool) -> None:
         """A campaign in earnest begins a term, with this node's own vote."""
@@ -25,15 +25,22 @@ class Campaign:
         self._state = state
         self._votes = {state.me: True}
         self._answered = {state.me}
-        request = VoteRequest(
+        self._request = VoteRequest(
             term=self.term,
             last_term=state.terms.last_term,
             end_offset=state.terms.end_offset,
             is_trial=is_trial,
             is_transfer=is_transfer,
         )
-        for node in sorted(state.membership.voters - {state.me}):
-            state.send(node, request)
+        # How often those who say nothing were asked.
+        self.rounds = 0
+        self.ask()
+
+    def ask(self) -> None:
+        """Those who have said nothing so far: the question may be lost, or the answer."""
+        self.rounds += 1
+        for node in sorted(self._state.membership.voters - self._answered):
+            self._state.send(node, self._request)
 
     @property
     def is_won(self) -> bool:

@@ -87,6 +87,9 @@ class Raft:
             self._follow(None, now_ms)
         elif state.is_term_its_own:
             self._lead(now_ms)
+        elif isinstance(self.part, Campaign) and self._patience.is_enough_for(self.part):
+            self.part.ask()
+            self._wait(now_ms)
         else:
             self._campaign(now_ms, is_trial=True)
 
@@ -115,7 +118,7 @@ class Raft:
             self._wait(now_ms)
 
     def _wait(self, now_ms: int) -> None:
-        self.deadline_ms = now_ms + self._patience.wait_ms(self.part)
+        self.deadline_ms = now_ms + self._patience.wait_ms()
 
     # --- following -------------------------------------------------------------------------------
 
