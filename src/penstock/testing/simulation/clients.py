@@ -17,13 +17,15 @@ from penstock.replication.replica import ACKS_ALL
 from penstock.testing.simulation import checkers
 from penstock.testing.simulation.copies import held_batches
 from penstock.testing.simulation.machine import Machine
-from penstock.testing.simulation.messages import batch_of, message
+from penstock.testing.simulation.messages import Identity, batch_of, message
 from penstock.testing.simulation.plan import PartitionPlan
 from penstock.testing.simulation.process import Process, Reply
 from penstock.testing.simulation.world import World
 
 _TIMEOUT_MS: Final = 1_500
 _PAUSE_MS: Final = (20, 300)
+# Producers have numbers below it: who is not known any more takes one that nobody has.
+_IDENTITIES: Final = 10_000
 _FETCH_BYTES: Final = 600
 
 
@@ -91,7 +93,7 @@ class Producer(Client):
         is_idempotent: bool,
     ) -> None:
         super().__init__(world, machines, number, plan)
-        self._is_idempotent = is_idempotent
+        self._identity = Identity(number, 0) if is_idempotent else None
         self._next = 0
 
     def _begin_batch(self) -> tuple[int, int]:
@@ -104,7 +106,7 @@ class Producer(Client):
 
     def _send(self, first: int, count: int, acks: int, on_reply: Callable[[object], None]) -> None:
         timestamp_ms = self._world.clock.now_ms()
-        batch = batch_of(self.number, first, count, timestamp_ms, is_idempotent=self._is_idempotent)
+        batch = batch_of(self.number, first, count, timestamp_ms, self._identity)
         self._call(
             self._leader,
             lambda process, reply: process.produce(self.plan.id, batch, acks, reply),
@@ -178,17 +180,26 @@ class IdempotentProducer(Producer):
                 if self._pending.pop(first, None) is not None:
                     del self._places[first]
                     self._acknowledged(first, count, result)
-            elif isinstance(result, UnknownProducer) and broker in self._world.filled:
-                self._give_up()
-            elif first in self._pending:
+            elif first not in self._pending:
+                return
+            elif (
+                isinstance(result, UnknownProducer)
+                and broker in self._world.filled
+                and first == next(iter(self._pending))
+            ):
+                self._begin_again()
+            else:
                 self.last_error = result or self.last_error
                 self._repeat_later()
 
         self._send(first, count, ACKS_ALL, on_reply)
 
-    def _give_up(self) -> None:
-        """Whoever is told that it is not known begins again as somebody else."""
-        self.stop()
+    def _begin_again(self) -> None:
+        """Whoever is told that it is not known goes on as somebody else, and never learns what
+        became of the rest."""
+        assert self._identity is not None
+        self._world.history.idempotent[self.plan.id].discard(self.number)
+        self._identity = Identity(self._identity.producer_id + _IDENTITIES, self._next)
         self._pending.clear()
         self._places.clear()
 

@@ -7,7 +7,7 @@ the same value, and none is a part of another.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.records import build_batch
 
@@ -33,14 +33,25 @@ def origin(value: bytes) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+class Identity(NamedTuple):
+    """Under which an idempotent producer is known."""
+
+    producer_id: int
+    first: int
+    """The number of its first message under this id."""
+
+
 def batch_of(
-    producer: int, first: int, count: int, timestamp_ms: int, *, is_idempotent: bool
+    producer: int, first: int, count: int, timestamp_ms: int, identity: Identity | None
 ) -> bytearray:
-    """So many messages of a producer, from that one on."""
+    """So many messages of a producer, from that one on. identity: if it is idempotent."""
+    producer_id, epoch, sequence = -1, -1, -1
+    if identity is not None:
+        producer_id, epoch, sequence = identity.producer_id, 0, first - identity.first
     return build_batch(
         [message(producer, number) for number in range(first, first + count)],
         timestamp_ms=timestamp_ms,
-        producer_id=producer if is_idempotent else -1,
-        producer_epoch=0 if is_idempotent else -1,
-        base_sequence=first if is_idempotent else -1,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.records.header import check_produced
 from penstock.records.view import batches
-from penstock.testing.simulation.messages import batch_of, is_message, message, origin
+from penstock.testing.simulation.messages import Identity, batch_of, is_message, message, origin
 
 
 def test_a_message_says_who_sent_it_and_which_it_is() -> None:
@@ -20,10 +20,10 @@ def test_what_leaders_write_is_no_message() -> None:
 
 
 def test_a_batch_of_an_idempotent_producer_has_its_sequence() -> None:
-    batch = batch_of(7, 12, 3, 1_000, is_idempotent=True)
+    batch = batch_of(7, 12, 3, 1_000, Identity(7, 0))
     header = check_produced(memoryview(batch))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 12)
     records = next(batches(batch)).records()
     assert [origin(record.value or b"") for record in records] == [(7, 12), (7, 13), (7, 14)]
-    plain = check_produced(memoryview(batch_of(7, 12, 3, 1_000, is_idempotent=False)))
+    plain = check_produced(memoryview(batch_of(7, 12, 3, 1_000, None)))
     assert (plain.producer_id, plain.base_sequence) == (-1, -1)
