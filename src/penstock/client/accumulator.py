@@ -16,7 +16,7 @@ from penstock.client.lanes import Batch, FinishedRecords, Lane
 from penstock.client.memory import MemoryBound
 from penstock.client.partitioner import POSITIVE, partition_of_key
 from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest
-from penstock.model.limits import BATCH_BYTES_MAX
+from penstock.model.limits import BATCH_BYTES_MAX, KIB
 from penstock.records import BatchBuilder, EncodedBatch, murmur2
 from penstock.records.header import Buffer
 
@@ -26,6 +26,9 @@ Append = Callable[[int, bytes | None, bytes | None, Headers | None], int]
 # The most that a batch's header and a record's lengths add to a key and value, and to a header.
 _RECORD_OVERHEAD_BYTES: Final = 128
 _HEADER_OVERHEAD_BYTES: Final = 16
+# What a batch reserves when it is opened: little, so that thousands of partitions can have one
+# open. It reserves more as it fills.
+_OPENED_BYTES: Final = 16 * KIB
 
 
 class Outgoing(NamedTuple):
@@ -253,12 +256,14 @@ class Accumulator:
                 )
             if index >= 0:
                 return lane.open, index
+            if self._widen(lane.open, is_first=is_first):
+                continue
             self.seal(lane)
             self._on_ready(lane)
             # Sealing moved messages without a key on to the next partition.
             lane = self._choose(message, lanes)
         bytes_needed = self._bytes_needed(message)
-        builder = BatchBuilder(self._batch_bytes, self._codec)
+        builder = BatchBuilder(min(self._batch_bytes, _OPENED_BYTES), self._codec)
         # Before the reservation: a message of a wrong type must not leave one behind.
         builder.append(message.timestamp_ms, message.key, message.value, message.headers)
         if not self._memory.try_reserve(bytes_needed, is_first=is_first):
@@ -296,6 +301,17 @@ class Accumulator:
             lanes.set_append(lane.partition, builder.append)
         return batch
 
+    def _widen(self, batch: Batch, *, is_first: bool) -> bool:
+        """Let an open batch that is full become twice as large, if it may and there is room."""
+        more_bytes = min(batch.reserved_bytes, self._batch_bytes - batch.reserved_bytes)
+        if more_bytes <= 0 or not self._memory.try_reserve(more_bytes, is_first=is_first):
+            return False
+        batch.reserved_bytes += more_bytes
+        assert isinstance(batch.builder, BatchBuilder), "a finished batch is not open"
+        with self.lock:
+            batch.builder.widen(batch.reserved_bytes)
+        return True
+
     def _linger_over(self, lane: Lane, batch: Batch) -> None:
         assert lane.open is batch, f"the timer of a sealed batch of {lane} was not cancelled"
         lane.due = True
@@ -305,7 +321,7 @@ class Accumulator:
         size_bytes = message.size_bytes
         what = f"A message for topic {message.topic!r} has about {size_bytes} bytes"
         self._check_size(what, size_bytes)
-        return max(self._batch_bytes, size_bytes)
+        return max(min(self._batch_bytes, _OPENED_BYTES), size_bytes)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -88,6 +88,10 @@ class BatchBuilder:
         """The latest time in the batch, -1 while it is empty."""
         return self._max_timestamp_ms
 
+    def widen(self, bytes_max: int) -> None:
+        """Let the batch become larger than was said at first."""
+        self._bytes_max = bytes_max
+
     def append(
         self,
         timestamp_ms: int,

@@ -12,6 +12,7 @@ from penstock.client.accumulator import Accumulator, Outgoing
 from penstock.client.lanes import Lane
 from penstock.client.partitioner import partition_of_key
 from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest
+from penstock.model.limits import KIB, MIB
 from penstock.records import BatchBuilder, EncodedBatch, build_batch
 
 VALUE = b"v" * 100
@@ -26,11 +27,17 @@ def message(
 class Bench:
     """An accumulator and the lanes it called ready."""
 
-    def __init__(self, partitions: int = 1, linger_ms: float = 1000) -> None:
+    def __init__(
+        self,
+        partitions: int = 1,
+        linger_ms: float = 1000,
+        batch_bytes: int = 1024,
+        buffer_bytes: int = 4096,
+    ) -> None:
         self.ready: list[int] = []
         self.accumulator = Accumulator(
-            batch_bytes=1024,
-            buffer_bytes=4096,
+            batch_bytes=batch_bytes,
+            buffer_bytes=buffer_bytes,
             linger_ms=linger_ms,
             delivery_timeout_ms=1000,
             codec=0,
@@ -66,6 +73,32 @@ async def test_a_full_batch_is_sealed_and_the_next_opened() -> None:
     assert lane.open is not None
     assert lane.open.builder.record_count == 2
     assert bench.ready == [0]
+
+
+async def test_a_thousand_partitions_have_open_batches_at_the_same_time() -> None:
+    """Each has little reserved as long as it has little: otherwise every message of a busy producer
+    would travel alone."""
+    bench = Bench(partitions=1000, batch_bytes=512 * KIB, buffer_bytes=64 * MIB)
+    for _ in range(3):
+        for partition in range(1000):
+            bench.fill(1, partition=partition)
+    assert [lane.open and lane.open.builder.record_count for lane in bench.accumulator.lanes()] == [
+        3
+    ] * 1000
+    assert bench.ready == []
+
+
+async def test_a_batch_becomes_as_large_as_it_may_and_as_there_is_room() -> None:
+    bench = Bench(partitions=2, batch_bytes=100 * KIB, buffer_bytes=150 * KIB)
+    bench.fill(1000, partition=0)
+    first = bench.lane().ready[0]
+    assert 100 * KIB - 200 < first.builder.size_bytes <= 100 * KIB
+    filled = 0
+    while bench.accumulator.place(message(partition=1)) is not None:
+        filled += 1
+    assert filled > 100, "what is left is used"
+    sizes = [batch.reserved_bytes for lane in bench.accumulator.lanes() for batch in lane.batches()]
+    assert sum(sizes) <= 150 * KIB
 
 
 async def test_without_a_key_partitions_take_turns_by_batch() -> None:

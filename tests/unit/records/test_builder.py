@@ -89,6 +89,16 @@ def test_a_full_batch_takes_no_more(implementation: Implementation) -> None:
     assert len(builder.build()) == size_bytes + 7
 
 
+def test_a_batch_that_is_widened_takes_more(implementation: Implementation) -> None:
+    builder = implementation.writing.BatchBuilder(500)
+    assert builder.append(0, None, b"v" * 400) == 0
+    assert builder.append(0, None, b"v" * 400) == -1
+    builder.widen(1000)
+    assert builder.append(0, None, b"v" * 400) == 1
+    assert builder.append(0, None, b"v" * 400) == -1
+    assert check_produced(memoryview(builder.build())).record_count == 2
+
+
 def test_the_first_record_always_fits(implementation: Implementation) -> None:
     builder = implementation.writing.BatchBuilder(100)
     assert builder.append(0, b"k" * 5000, b"v" * 100_000) == 0
