@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks import budgets, servers
-from benchmarks.clusters import BROKERS, Cluster, PenstockCluster
+from benchmarks.clusters import BROKERS, Cluster, Led, PenstockCluster
 from benchmarks.report import Row
 from benchmarks.wiretap import Wiretap
 from penstock.replication.replicas import TICK_MS
@@ -24,6 +24,7 @@ from penstock.replication.replicas import TICK_MS
 _TOPIC: Final = "many"
 _STORM_S_MAX: Final = 120.0
 _LOOK_S: Final = 0.05
+_LEADERS_STAY_S: Final = 10.0
 _IDLE_MEGABYTES_MAX: Final = 100
 # "Must not show in top": the one heartbeat of each tick, and the meta server's, are all there is.
 _IDLE_CPU_PERCENT_MAX: Final = 3.0
@@ -148,6 +149,7 @@ def _heartbeats(cluster: PenstockCluster, count: int, seconds: float) -> list[Ro
             cluster.configs[broker_id] = replace(config, advertise=tap.addresses[broker_id])
         cluster.start(cluster.configs)
         cluster.wait_until_whole(_TOPIC)
+        _wait_until_leaders_stay(cluster)
         cluster.wait_until_quiet()
         tap.clear()
         begun_s = time.monotonic()
@@ -163,6 +165,14 @@ def _heartbeats(cluster: PenstockCluster, count: int, seconds: float) -> list[Ro
         Row(question, "heartbeats", max(beats), "messages", "each pair: " + _listed(beats)),
         Row(question, "anything else", max(others), "messages", "each pair: " + _listed(others)),
     ]
+
+
+def _wait_until_leaders_stay(cluster: PenstockCluster) -> None:
+    """After a restart of all they go back to the preferred brokers, some each second."""
+    before: list[Led] = []
+    while (led := cluster.led(_TOPIC)) != before:
+        before = led
+        time.sleep(_LEADERS_STAY_S)
 
 
 def _question(count: int, what: str) -> str:

@@ -109,6 +109,8 @@ class Consensus:
         self._writing = Writing(owner, self.raft, log, around, self._job_over)
         self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
+        # Where the log began when the others were last told.
+        self._told_start_offset = -1
         # Until then it goes on campaigning at once, though nobody may have answered.
         self._hurries_until_ms = 0
         if campaigns_at_once and self._is_new:
@@ -183,6 +185,30 @@ class Consensus:
                 retry_ms = now_ms + _FIRST_CAMPAIGN_RETRY_MS
                 self.raft.deadline_ms = min(self.raft.deadline_ms, retry_ms)
             self._owner.on_part()
+
+    def rest(self, now_ms: int) -> bool:
+        """Whether nothing but time has passed for a leader, which then goes on without a turn: with
+        a thousand partitions that nobody writes to, those turns were most of what a broker did."""
+        leading, state = self.raft.leading, self.raft.state
+        end_offset = self._log.next_offset
+        if (
+            leading is None
+            or self.is_busy
+            or self._inbox
+            or leading.transfer_to is not None
+            or not end_offset == state.terms.end_offset == state.durable_offset
+            or state.commit_offset != end_offset
+            or self._log.start_offset != self._told_start_offset
+            or any(
+                progress.is_waiting or progress.match_offset != end_offset
+                for progress in leading.followers.values()
+            )
+        ):
+            return False
+        self.raft.on_time(now_ms)
+        in_sync = self.in_sync.nodes
+        self.in_sync.look(now_ms)
+        return self.raft.leading is leading and self.in_sync.nodes is in_sync
 
     def catch_up(self) -> None:
         """Take in what happened while nobody asked: all of it in the term that this node leads."""
@@ -277,6 +303,7 @@ class Consensus:
             raft.durable(self._owner.durable_offset, now_ms)
         self._sender.send(now_ms)
         self.in_sync.look(now_ms)
+        self._told_start_offset = log.start_offset
         self._owner.on_progress()
         return True
 

@@ -70,7 +70,7 @@ class Participant:
             self.replica.end_turn_later()
 
     def on_time(self, now_ms: int) -> None:
-        if self.replica.meet():
+        if self.replica.meet() and not self._consensus.rest(now_ms):
             self._consensus.on_time(now_ms)
             self.replica.end_turn_later()
 

@@ -91,3 +91,25 @@ def test_who_remains_alone_says_that_this_is_settled() -> None:
     assert told.membership.voters == {ME}
     assert told.is_settled
     assert one.replica.is_alone
+
+
+def test_a_leader_with_nothing_to_do_goes_on_without_a_turn_and_notices_who_is_gone() -> None:
+    """R-REP-2: a thousand idle partitions are not to be seen in what a broker does."""
+    one = One()
+    one.lead()
+    one.answer(1, sender=THIRD)
+    claims = len(one.claims)
+    for _ in range(3):
+        one.clock.time_ms += 100
+        for node in (OTHER, THIRD):
+            one.alive_ms[node] = one.clock.time_ms
+            one.participant.hear(node, one.clock.time_ms)
+        one.participant.on_time(one.clock.time_ms)
+        one.driver.end_turn()
+    assert (len(one.claims), one.said()) == (claims, [])
+    one.clock.time_ms += 300
+    one.alive_ms[OTHER] = one.clock.time_ms
+    one.participant.hear(OTHER, one.clock.time_ms)
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    assert one.replica.in_sync == {ME, OTHER}

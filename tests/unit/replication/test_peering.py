@@ -90,13 +90,13 @@ def test_it_wakes_at_each_tick_and_earlier_if_something_is_due(setup: Setup) -> 
     replicas._participants[partition] = None  # type: ignore[assignment]
     replicas.schedule(partition, 10_500)
     assert setup.loop.next_ms == TICK_MS
-    replicas.schedule(partition, 10_050)
-    assert setup.loop.next_ms == 50
+    replicas.schedule(partition, 10_047)
+    assert setup.loop.next_ms == 60, "with all that is due in the same 20 ms"
     del replicas._participants[partition]
     replicas._deadlines.drop(partition)
-    setup.fire_after(50)
-    assert setup.loop.next_ms == 150
-    assert setup.runs == [10_000, 10_050]
+    setup.fire_after(60)
+    assert setup.loop.next_ms == 140
+    assert setup.runs == [10_000, 10_060]
 
 
 def test_who_was_held_up_listens_before_it_takes_anybody_for_silent(setup: Setup) -> None:
