@@ -131,11 +131,11 @@ def _finish_deletions(directory: Directory, names: list[str]) -> list[LogFile]:
         for file in files
         if file.last_offset is not None and file.last_offset <= deleted_through
     ]
-    # The marks go last: until then another crash finds the same.
+    # The marks go last, and when they are durable themselves: until then another crash finds the
+    # same, or a part of it.
     for file in doomed:
         directory.remove(file.name)
-    if doomed:
-        directory.flush()
+    directory.flush()
     for file in deleted:
         directory.remove(file.name)
     return [file for file in files if file not in doomed]

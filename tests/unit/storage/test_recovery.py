@@ -218,6 +218,22 @@ def test_a_deletion_under_way_is_finished_from_the_oldest_on() -> None:
     assert not [name for name in disk.root.names() if name.startswith(sealed_stem(2, 4))]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_deletion_that_was_finished_at_a_start_stays_so_when_the_machine_crashes(
+    seed: int,
+) -> None:
+    """The broker stopped before the names that say "deleted" were durable; the next one removes
+    the files, and then only some of all that reaches the platter."""
+    disk = filled()
+    log = open_log(disk.root)
+    clean_end = log.close()
+    assert clean_end is not None
+    for file in log_files(disk.root.names())[:3]:
+        disk.root.rename(file.name, file.name + ".deleted")
+    assert Log.open(disk.root, CONFIG, clean_end=clean_end).first_offset == 6
+    assert offsets(disk.after_crash(seed))[-1:] == [6]
+
+
 def test_indexes_without_their_log_are_removed() -> None:
     disk = filled()
     orphan = sealed_stem(70, 80) + ".index"
