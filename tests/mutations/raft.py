@@ -6,6 +6,12 @@ from tests.mutations.mutation import one
 
 RAFT = (
     one(
+        "a copy that was let go votes as soon as it is made again",
+        "raft/core.py",
+        "is_behind = state.is_whole and state.terms",
+        "is_behind = state.terms",
+    ),
+    one(
         "vote in a known term not saved",
         "raft/core.py",
         "state.vote = sender\n                state.is_unsaved = True",

@@ -176,8 +176,9 @@ class Raft:
 
     def on_vote_request(self, sender: Node, request: VoteRequest, now_ms: int) -> None:
         state = self.state
-        is_behind = state.terms.is_behind(request.last_term, request.end_offset)
         is_granted = False
+        # Whether its vote says that the candidate has all that this node ever had.
+        is_behind = state.is_whole and state.terms.is_behind(request.last_term, request.end_offset)
         if not request.is_transfer and _has_leader(self.part, now_ms - state.timing.election_ms):
             # Dissertation, 4.2.3: whoever cannot hear the leader must not depose it.
             pass

@@ -41,8 +41,9 @@ class SavedState:
     before the crash, and is to be, before anything else."""
     rejoin_offset: int = 0
     """Up to where a copy that was let go knew the log to be committed. The one that is made anew in
-    its place does not campaign before it has as much: the memberships of its own past, which it
-    meets on the way, are over."""
+    its place neither campaigns nor votes before it has as much: the memberships of its own past,
+    which it meets on the way, are over; and whoever still counts on it in one of those counts on
+    what it had."""
 
 
 class NodeState:
@@ -99,9 +100,12 @@ class NodeState:
         """Dissertation, 4.2.2: also a voter that is to leave, until that is committed. It may be
         the only one whose log is long enough, though its own vote does not count. Not one that
         was let go and has yet to learn what it knew."""
-        if self.terms.end_offset < self.rejoin_offset:
-            return False
-        return any(self.me in at.membership.voters for at in self.members.known)
+        return self.is_whole and any(self.me in at.membership.voters for at in self.members.known)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has what a copy in its place once had."""
+        return self.terms.end_offset >= self.rejoin_offset
 
     @property
     def is_term_its_own(self) -> bool:

@@ -162,6 +162,19 @@ def test_one_vote_a_term() -> None:
     assert not node.ask_for_vote(B, 4, (9, 9))
 
 
+def test_one_that_was_let_go_and_came_back_does_not_vote_before_it_has_what_it_knew() -> None:
+    """R-REP-7: a candidate of long ago may know only of memberships in which it had a vote, and
+    would take its empty log for proof that nothing was committed (seed 789 of the simulation)."""
+    node = OneNode((1, 9), term=4)
+    node.state.rejoin_offset = 10
+    for is_trial in (True, False):
+        request = VoteRequest(term=5, last_term=1, end_offset=9, is_trial=is_trial)
+        node.raft.on_vote_request(B, request, node.now_ms)
+    assert [answer.is_granted for _, answer in node.sent(VoteAnswer)] == [False, False]
+    node.state.rejoin_offset = 9
+    assert node.ask_for_vote(B, 5, (1, 9))
+
+
 def test_a_vote_in_a_term_that_it_knew_already_is_saved() -> None:
     node = OneNode(term=4)
     assert not node.state.is_unsaved

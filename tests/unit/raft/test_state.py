@@ -189,7 +189,7 @@ def test_one_that_was_let_go_and_came_back_waits_until_it_has_what_it_knew() -> 
     saved = replace(saved_state(of(B), term=4), rejoin_offset=10)
     state = NodeState(A, saved, history(), TIMING)
     state.written([batch(0, 5, 1, of(A)), batch(5, 9, 1)])
-    on_the_way = state.may_campaign
+    on_the_way = state.may_campaign, state.is_whole
     state.written([batch(9, 10, 2, of(A, B))])
-    assert (on_the_way, state.may_campaign) == (False, True)
+    assert (on_the_way, state.may_campaign, state.is_whole) == ((False, False), True, True)
     assert state.saved.rejoin_offset == 10, "a restart knows"
