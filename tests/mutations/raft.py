@@ -194,8 +194,8 @@ RAFT = (
     one(
         "who is to leave cannot lead until it has",
         "raft/state.py",
-        "return any(self.me in at.membership.voters for at in self.members.known)",
-        "return self.me in self.membership.voters",
+        "any(self.me in at.membership.voters for at in self.members.known)",
+        "self.me in self.membership.voters",
     ),
     one(
         "who has left goes on leading",
