@@ -199,7 +199,7 @@ class Partition:
         # Where what is remembered does not tell, the disk does.
         producers = self._recover_producers() if producers is None else producers
         for producer_id, epoch, sequence in self.producers.beyond(producers):
-            self._refused.refuse(producer_id, epoch, sequence)
+            self._refused.refuse(producer_id, epoch, sequence, self._clock.now_ms())
         self.producers = producers
 
     def on_leadership(self, is_leader: bool) -> None:
@@ -220,13 +220,17 @@ class Partition:
             self._refused.accept(header.producer_id)
 
     def _refuse(self, header: BatchHeader) -> None:
-        self._refused.refuse(header.producer_id, header.producer_epoch, header.base_sequence)
+        self._refused.refuse(
+            header.producer_id, header.producer_epoch, header.base_sequence, self._clock.now_ms()
+        )
 
     def _check_none_awaited(self, header: BatchHeader) -> None:
         """A batch does not follow those that are known: raise if that may be otherwise soon."""
         if not self.replica.accepts:
             raise refusal(self.replica.name, self.replica.failure)
-        awaited = self._refused.awaited_before(header)
+        awaited = self._refused.awaited_before(
+            header, self.producers.last_batch(header.producer_id), self._clock.now_ms()
+        )
         if awaited is not None:
             raise Busy(
                 f"Producer {header.producer_id} sent sequence {header.base_sequence}, and its "

@@ -7,7 +7,7 @@ another, and send all that is unanswered once more under it; what of that was wr
 leader is then there twice.
 
 Not what was accepted: `coordination.producer_state`. The invariant: for each producer the earliest
-sequence that was refused and has not been accepted since.
+sequence that was refused lately, and has not been accepted here since.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.coordination.producer_state import SequencedBatch
-from penstock.model.limits import REFUSED_PRODUCERS_MAX
+from penstock.model.limits import REFUSAL_MS_MAX, REFUSED_PRODUCERS_MAX
 
 _SEQUENCES: Final = 2**31
 
@@ -24,17 +24,21 @@ class RefusedSequences:
     """Of one partition."""
 
     def __init__(self) -> None:
-        # Producer id to epoch and sequence, in the order in which they were first refused.
-        self._earliest: dict[int, tuple[int, int]] = {}
+        # Producer id to epoch, sequence, and when that was last refused; in the order in which they
+        # were first.
+        self._earliest: dict[int, tuple[int, int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._earliest)
 
-    def refuse(self, producer_id: int, epoch: int, sequence: int) -> None:
+    def refuse(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
         """It is turned away now, and may come again."""
         known = self._earliest.get(producer_id)
-        if known is None or known[0] != epoch or _comes_before(sequence, known[1]):
-            self._earliest[producer_id] = epoch, sequence
+        if known is None or epoch > known[0]:
+            self._earliest[producer_id] = epoch, sequence, now_ms
+        elif epoch == known[0]:
+            earlier = sequence if _comes_before(sequence, known[1]) else known[1]
+            self._earliest[producer_id] = epoch, earlier, now_ms
         if len(self._earliest) > REFUSED_PRODUCERS_MAX:
             del self._earliest[next(iter(self._earliest))]
 
@@ -42,12 +46,21 @@ class RefusedSequences:
         """A batch of the producer was next, so there is none to wait for."""
         self._earliest.pop(producer_id, None)
 
-    def awaited_before(self, batch: SequencedBatch) -> int | None:
-        """The sequence of an earlier batch that was refused and will come again, if there is."""
+    def awaited_before(
+        self, batch: SequencedBatch, last: tuple[int, int] | None, now_ms: int
+    ) -> int | None:
+        """The sequence of an earlier batch that was refused and will come again, if there is. last:
+        epoch and sequence up to which the producer's batches are here by now, perhaps by another
+        leader."""
         known = self._earliest.get(batch.producer_id)
         if known is None or known[0] != batch.producer_epoch:
             return None
-        return known[1] if _comes_before(known[1], batch.base_sequence) else None
+        epoch, sequence, refused_ms = known
+        is_here = last is not None and last[0] == epoch and not _comes_before(last[1], sequence)
+        if is_here or now_ms - refused_ms > REFUSAL_MS_MAX:
+            del self._earliest[batch.producer_id]
+            return None
+        return sequence if _comes_before(sequence, batch.base_sequence) else None
 
 
 def _comes_before(one: int, other: int) -> bool:

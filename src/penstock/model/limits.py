@@ -86,6 +86,8 @@ PRODUCER_WINDOW_BATCHES: Final = 5
 PRODUCERS_PER_PARTITION_MAX: Final = 10_000
 # Producers of which a partition remembers that it turned one of their batches away.
 REFUSED_PRODUCERS_MAX: Final = 1_000
+# And for how long after the last of them: as long as Kafka's producers try (delivery.timeout.ms).
+REFUSAL_MS_MAX: Final = 2 * 60 * 1000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.
 PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 

@@ -8,6 +8,8 @@ import pytest
 
 from penstock.coordination.refused_sequences import RefusedSequences
 
+NOW_MS = 1_000
+
 
 class Batch(NamedTuple):
     base_sequence: int
@@ -24,39 +26,64 @@ def test_the_earliest_that_was_refused_is_awaited_until_one_is_accepted() -> Non
     refused = RefusedSequences()
     assert not refused
     for sequence in (20, 10, 30):
-        refused.refuse(7, 0, sequence)
+        refused.refuse(7, 0, sequence, NOW_MS)
     assert refused
-    assert refused.awaited_before(Batch(40)) == 10
-    assert refused.awaited_before(Batch(11)) == 10
-    assert refused.awaited_before(Batch(10)) is None, "it is that one"
-    assert refused.awaited_before(Batch(5)) is None, "that one comes later"
-    assert refused.awaited_before(Batch(40, producer_id=8)) is None
+    assert refused.awaited_before(Batch(40), None, NOW_MS) == 10
+    assert refused.awaited_before(Batch(11), None, NOW_MS) == 10
+    assert refused.awaited_before(Batch(10), None, NOW_MS) is None, "it is that one"
+    assert refused.awaited_before(Batch(5), None, NOW_MS) is None, "that one comes later"
+    assert refused.awaited_before(Batch(40, producer_id=8), None, NOW_MS) is None
     refused.accept(7)
     refused.accept(8)
-    assert refused.awaited_before(Batch(40)) is None
+    assert refused.awaited_before(Batch(40), None, NOW_MS) is None
     assert not refused
 
 
 def test_another_epoch_begins_anew() -> None:
     refused = RefusedSequences()
-    refused.refuse(7, 0, 10)
-    assert refused.awaited_before(Batch(40, producer_epoch=1)) is None
-    refused.refuse(7, 1, 25)
-    assert refused.awaited_before(Batch(40, producer_epoch=1)) == 25
-    assert refused.awaited_before(Batch(40)) is None
+    refused.refuse(7, 0, 10, NOW_MS)
+    assert refused.awaited_before(Batch(40, producer_epoch=1), None, NOW_MS) is None
+    refused.refuse(7, 1, 25, NOW_MS)
+    assert refused.awaited_before(Batch(40, producer_epoch=1), None, NOW_MS) == 25
+    assert refused.awaited_before(Batch(40), None, NOW_MS) is None
+
+
+def test_what_an_older_epoch_sent_before_does_not_count() -> None:
+    refused = RefusedSequences()
+    refused.refuse(7, 1, 0, NOW_MS)
+    refused.refuse(7, 0, 90, NOW_MS)
+    assert refused.awaited_before(Batch(5, producer_epoch=1), None, NOW_MS) == 0
+
+
+def test_what_came_by_another_leader_is_not_awaited() -> None:
+    refused = RefusedSequences()
+    refused.refuse(7, 0, 10, NOW_MS)
+    assert refused.awaited_before(Batch(40), (0, 9), NOW_MS) == 10
+    assert refused.awaited_before(Batch(40), (0, 10), NOW_MS) is None
+    assert not refused
+
+
+def test_nobody_waits_for_what_its_producer_has_given_up() -> None:
+    refused = RefusedSequences()
+    refused.refuse(7, 0, 10, NOW_MS)
+    refused.refuse(7, 0, 20, NOW_MS + 1_000)
+    assert refused.awaited_before(Batch(40), None, NOW_MS + 121_000) == 10
+    assert refused.awaited_before(Batch(40), None, NOW_MS + 121_001) is None
 
 
 def test_sequences_begin_again_after_the_largest() -> None:
     refused = RefusedSequences()
-    refused.refuse(7, 0, 3)
-    refused.refuse(7, 0, 2**31 - 1)
-    assert refused.awaited_before(Batch(5)) == 2**31 - 1
+    refused.refuse(7, 0, 3, NOW_MS)
+    refused.refuse(7, 0, 2**31 - 1, NOW_MS)
+    assert refused.awaited_before(Batch(5), None, NOW_MS) == 2**31 - 1
 
 
 def test_of_too_many_producers_the_first_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.coordination.refused_sequences.REFUSED_PRODUCERS_MAX", 2)
     refused = RefusedSequences()
     for producer_id in (1, 2, 3):
-        refused.refuse(producer_id, 0, 0)
-    found = [refused.awaited_before(Batch(5, producer_id)) for producer_id in (1, 2, 3)]
+        refused.refuse(producer_id, 0, 0, NOW_MS)
+    found = [
+        refused.awaited_before(Batch(5, producer_id), None, NOW_MS) for producer_id in (1, 2, 3)
+    ]
     assert found == [None, 0, 0]
