@@ -56,7 +56,9 @@ class Campaign:
         return len(self._answered & membership.voters) >= membership.majority
 
     def count(self, sender: Node, answer: VoteAnswer) -> None:
-        if answer.is_trial == self.is_trial:
-            self._answered.add(sender)
-        if answer.is_trial == self.is_trial and answer.is_granted and answer.term == self.term:
+        if answer.is_trial != self.is_trial or (answer.is_granted and answer.term != self.term):
+            # To another question, of a campaign before this one.
+            return
+        self._answered.add(sender)
+        if answer.is_granted:
             self._votes[sender] = True

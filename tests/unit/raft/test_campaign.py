@@ -67,3 +67,16 @@ def test_its_own_vote_does_not_count_if_it_is_to_leave() -> None:
     assert not campaign.is_won
     campaign.count(B, answer(1))
     assert campaign.is_won
+
+
+def test_a_late_vote_of_the_campaign_before_is_no_answer_to_this_one() -> None:
+    """Whoever gave it is asked again, and the campaign is given its time."""
+    state = node_state(term=4)
+    campaign = Campaign(state, is_trial=False, is_transfer=False)
+    campaign.count(B, answer(4))
+    assert not campaign.is_answered
+    state.outbox.clear()
+    campaign.ask()
+    assert [node for node, _ in state.outbox] == [B, C]
+    campaign.count(B, answer(4, is_granted=False))
+    assert campaign.is_answered, "no is no, whatever it was to"
