@@ -150,7 +150,12 @@ class NodeState:
 
     def _settle(self) -> None:
         # What is committed by others' copies may still be lost here, and with it a membership.
-        self.members.settle(min(self.commit_offset, self.durable_offset))
+        settled_offset = min(self.commit_offset, self.durable_offset)
+        self.members.settle(settled_offset)
+        if 0 < self.rejoin_offset <= settled_offset and self.me in self.membership.voters:
+            # It is a copy like any other again, also if a crash should take some of its log.
+            self.rejoin_offset = 0
+            self.is_unsaved = True
 
     # --- the log ---------------------------------------------------------------------------------
 

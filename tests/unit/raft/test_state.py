@@ -193,3 +193,8 @@ def test_one_that_was_let_go_and_came_back_waits_until_it_has_what_it_knew() -> 
     state.written([batch(9, 10, 2, of(A, B))])
     assert (on_the_way, state.may_campaign, state.is_whole) == ((False, False), True, True)
     assert state.saved.rejoin_offset == 10, "a restart knows"
+    state.is_unsaved = False
+    state.commit(10)
+    assert state.saved.rejoin_offset == 10, "a crash of the machine may still take it"
+    state.durable(10)
+    assert (state.saved.rejoin_offset, state.is_unsaved) == (0, True), "it is a copy like any other"
