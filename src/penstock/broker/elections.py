@@ -97,6 +97,8 @@ class Elections:
         topic = self._registry.image.topics.get(name.topic)
         if topic is None or outcome not in (NOT_AVAILABLE, TIMED_OUT):
             return False
+        if name.partition >= len(topic.partitions):
+            return False  # it was made anew, with fewer
         return topic.partitions[name.partition].replicas[0] in self._registry.image.brokers
 
     async def _try(

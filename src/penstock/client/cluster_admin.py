@@ -105,8 +105,8 @@ class ClusterStatus:
             well = sum(not self.is_dead(each) and each not in useless for each in copies)
             return 2 * well > len(copies)
 
-        # One of the two is who votes: a change of the target need not have begun.
-        return is_enough(partition.target) and is_enough(partition.voters or partition.target)
+        # Either may be who votes: without a leader nobody tells how far a move has come.
+        return is_enough(partition.target) or is_enough(partition.voters or partition.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

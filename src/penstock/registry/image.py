@@ -32,8 +32,10 @@ class BrokerImage:
     is_alive: bool = True
 
     def has_folder_of(self, other: BrokerImage) -> bool:
-        """Whether both have the very same folder: one process at a time can."""
-        return self.directory == other.directory and self.place == other.place
+        """Whether both have the very same folder: one process at a time can. Where one does not
+        say its place, it may be."""
+        is_one_place = self.place == other.place or 0 in (self.place, other.place)
+        return self.directory == other.directory and is_one_place
 
     @property
     def node(self) -> Node:

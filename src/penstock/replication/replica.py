@@ -358,7 +358,6 @@ class Replica:
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
         self.log.failure = self.log.failure or error.message
-        # Whether it takes proposals: it leads, and is not handing that over.
         self.accepts = False
         self._waiting.fail_after(-1, error)
         if not self.is_alone:

@@ -162,7 +162,7 @@ def test_what_cannot_be_is_refused_partition_by_partition(
         unknown: UnknownTopicOrPartitionError,
     }
     until(lambda: is_on(admin, orders, 1, [2, 3]), "the one that can be is done")
-    assert is_on(admin, orders, 0, [1, 2, 3])
+    until(lambda: is_on(admin, orders, 0, [1, 2, 3]), "the other is where it was")
 
 
 def test_librdkafka_elects_preferred_leaders(

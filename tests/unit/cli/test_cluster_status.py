@@ -71,7 +71,7 @@ def status(*partitions: PartitionStatus, dead: tuple[int, ...] = ()) -> ClusterS
         (replace(WELL, is_reached=False), (), "moving"),
         (replace(WELL, voters=(1, 2), in_sync=(1, 2), is_reached=False), (3,), "moving, 3 dead"),
         (LEADERLESS, (), "no leader"),
-        (replace(LEADERLESS, target=(1,), voters=(3,)), (3,), "no majority: 3 dead"),
+        (replace(LEADERLESS, target=(1,), voters=(3,)), (3,), "no leader: 3 dead"),
         (LEADERLESS, (2,), "no leader: 2 dead"),
         (LEADERLESS, (2, 3), "no majority: 2 dead, 3 dead"),
         (replace(LEADERLESS, offline=(OFFLINE,)), (2,), "no majority: 2 dead, 3 offline"),
