@@ -110,8 +110,8 @@ RAFT = (
     one(
         "a vote of a trial counted as a vote",
         "raft/campaign.py",
-        "if answer.is_trial == self.is_trial and answer.is_granted and answer.term == self.term:",
-        "if answer.is_granted and answer.term == self.term:",
+        "if answer.is_trial != self.is_trial or (answer.is_granted and answer.term != self.term):",
+        "if answer.is_granted and answer.term != self.term:",
     ),
     one(
         "votes of learners counted",
@@ -182,7 +182,7 @@ RAFT = (
     one(
         "a membership forgotten that a crash brings back",
         "raft/state.py",
-        "self.members.settle(min(self.commit_offset, self.durable_offset))",
+        "self.members.settle(settled_offset)",
         "self.members.settle(self.commit_offset)",
     ),
     one(
