@@ -71,7 +71,9 @@ class ClusterView:
             for number in range(len(topic.partitions)):
                 described = self._partition(image, topic, number)
                 leads[described.leader] += 1
-                copies.update(described.voters or described.target)
+                # Without a leader nobody tells who has one now.
+                is_led = described.leader != NO_BROKER
+                copies.update(described.voters if is_led else described.target)
                 known.update(map(BrokerId, (*described.voters, *described.target)))
                 for broker, reason in offline.get((topic.name, number), ()):
                     described.offline.add(broker=broker, reason=reason)

@@ -234,7 +234,7 @@ class Partition:
         if awaited is not None:
             raise Busy(
                 f"Producer {header.producer_id} sent sequence {header.base_sequence}, and its "
-                f"sequence {awaited} was turned away a moment ago: send that first."
+                f"sequence {awaited} was turned away lately: send that first."
             )
 
 

@@ -82,11 +82,9 @@ def troubles(found: ClusterStatus, partition: PartitionStatus) -> str:
         f"{learner.broker} ({size_text(learner.bytes_left or 0)} left)"
         for learner in partition.learners
     ]
-    if copying:
-        return ", ".join((f"copied to {', '.join(copying)}", *([missing] if missing else [])))
-    if not partition.is_reached:
-        return ", ".join(("moving", *([missing] if missing else [])))
-    return missing
+    moving = f"copied to {', '.join(copying)}" if copying else "moving"
+    is_moving = bool(copying) or not partition.is_reached
+    return ", ".join(filter(None, (moving if is_moving else "", missing)))
 
 
 def _missing(found: ClusterStatus, partition: PartitionStatus) -> str:

@@ -246,7 +246,7 @@ def topics_of(change: Change) -> tuple[str, ...]:
 
 def check_free(known: BrokerImage | None, broker: BrokerImage) -> None:
     """Refuse an id that a broker with another data folder has, and is alive."""
-    if known is None or not known.is_alive or known.has_folder_of(broker):
+    if known is None or not known.is_alive or known.has_folder(broker.directory, broker.place):
         return
     if known.directory == broker.directory:
         raise InvalidConfig(

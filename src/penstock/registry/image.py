@@ -31,11 +31,10 @@ class BrokerImage:
     """Where that folder is, 64 bits: a copy of it is elsewhere, and is another broker's."""
     is_alive: bool = True
 
-    def has_folder_of(self, other: BrokerImage) -> bool:
-        """Whether both have the very same folder: one process at a time can. Where one does not
-        say its place, it may be."""
-        is_one_place = self.place == other.place or 0 in (self.place, other.place)
-        return self.directory == other.directory and is_one_place
+    def has_folder(self, directory: int, place: int) -> bool:
+        """Whether it is this very folder that the broker has: one process at a time can. Where one
+        of the two does not say its place, it may be."""
+        return self.directory == directory and (self.place == place or 0 in (self.place, place))
 
     @property
     def node(self) -> Node:

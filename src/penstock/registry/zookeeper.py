@@ -236,7 +236,7 @@ class ZooKeeperRegistry(ChangingRegistry):
                 self._try([mine])
             elif znode.owner != self._session.id:
                 other = facts_json.decode_broker(znode.data, path)
-                if not other.has_folder_of(broker):
+                if not other.has_folder(broker.directory, broker.place):
                     return other
                 # Of an earlier session of this broker: a folder is used by one process at a time.
                 self._try([Delete(path, znode.version), mine])

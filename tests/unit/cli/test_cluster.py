@@ -9,29 +9,8 @@ from typer.testing import CliRunner
 
 from penstock.cli.cluster import _brokers, _left_text
 from penstock.cli.main import app
-from penstock.client.cluster_admin import LearnerStatus, PartitionStatus
 from penstock.model.errors import InvalidRequest
-
-WELL = PartitionStatus(
-    topic="orders",
-    partition=0,
-    leader=1,
-    term=3,
-    target=(1, 2, 3),
-    voters=(1, 2, 3),
-    in_sync=(1, 2, 3),
-    learners=(),
-    is_reached=True,
-    commit_offset=9,
-)
-COPYING = replace(
-    WELL,
-    is_reached=False,
-    learners=(
-        LearnerStatus(broker=4, offset=1, bytes_left=2048),
-        LearnerStatus(broker=5, offset=None, bytes_left=None),
-    ),
-)
+from tests.unit.cli.statuses import COPYING, WELL
 
 
 def test_what_is_left_to_move() -> None:

@@ -10,32 +10,12 @@ from penstock.cli.cluster_status import advice, show_status, status_json, troubl
 from penstock.client.cluster_admin import (
     BrokerStatus,
     ClusterStatus,
-    LearnerStatus,
     OfflineCopy,
     PartitionStatus,
 )
+from tests.unit.cli.statuses import COPYING, WELL
 
-WELL = PartitionStatus(
-    topic="orders",
-    partition=0,
-    leader=1,
-    term=3,
-    target=(1, 2, 3),
-    voters=(1, 2, 3),
-    in_sync=(1, 2, 3),
-    learners=(),
-    is_reached=True,
-    commit_offset=9,
-)
 LEADERLESS = replace(WELL, leader=None, voters=(), in_sync=(), is_reached=False)
-COPYING = replace(
-    WELL,
-    is_reached=False,
-    learners=(
-        LearnerStatus(broker=4, offset=1, bytes_left=2048),
-        LearnerStatus(broker=5, offset=None, bytes_left=None),
-    ),
-)
 OFFLINE = OfflineCopy(broker=3, reason="Its files are gone.")
 
 

@@ -1,10 +1,13 @@
-"""What the image remembers of deleted topics is bounded."""
+"""What the image remembers of deleted topics is bounded; which folder a broker has."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from penstock.model.ids import BrokerId
 from penstock.model.limits import DELETED_PARTITIONS_MAX, DELETED_TOPICS_MAX
 from penstock.model.removal import DeletedPartition, DeletedTopic
-from penstock.registry.image import latest_deletions
+from penstock.registry.image import BrokerImage, latest_deletions
 
 
 def deleted(name: str, partitions: int = 1) -> DeletedTopic:
@@ -36,3 +39,13 @@ def test_many_partitions_push_out_the_older_ones() -> None:
 def test_the_last_one_is_remembered_however_large() -> None:
     huge = deleted("huge", DELETED_PARTITIONS_MAX + 1)
     assert names(latest_deletions((deleted("small"), huge))) == ["huge"]
+
+
+def test_a_folder_is_known_by_its_id_and_its_place() -> None:
+    """R-REP-4, R-REP-5: a copy is elsewhere; where nobody says, it may be the same."""
+    broker = BrokerImage(id=BrokerId(1), address="a:1", directory=5, place=7)
+    assert broker.has_folder(5, 7)
+    assert not broker.has_folder(5, 8)
+    assert not broker.has_folder(6, 7)
+    assert broker.has_folder(5, 0)
+    assert replace(broker, place=0).has_folder(5, 8)

@@ -306,7 +306,7 @@ class MetaService:
     def _is_alive(self, node: Node, place: int) -> bool:
         facts = self.machine.state.facts
         known = None if facts is None else facts.brokers.get(BrokerId(node.broker))
-        return known is not None and known.is_alive and (known.node, known.place) == (node, place)
+        return known is not None and known.is_alive and known.has_folder(node.directory, place)
 
     # --- machine.Audience ------------------------------------------------------------------------
 

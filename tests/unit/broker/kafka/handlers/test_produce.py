@@ -270,9 +270,7 @@ async def test_what_follows_a_batch_that_was_turned_away_is_to_come_again() -> N
         assert await code_of(client, 2, acks=-1) == refused
         answer = await produce(client, bytearray(SEQUENCED[3]), acks=1)
         assert answer.error_message is not None
-        assert "its sequence 2 was turned away a moment ago: send that first" in (
-            answer.error_message
-        )
+        assert "its sequence 2 was turned away lately: send that first" in (answer.error_message)
         assert [await code_of(client, number) for number in (2, 3)] == [
             (ErrorCode.NONE, 2),
             (ErrorCode.NONE, 3),
