@@ -1,12 +1,15 @@
 """From the code that travels on the wire to the error that it stands for.
 
-Not the errors (`model.errors`). The invariant: every error of that module has a code of its own,
-and a code that nobody here knows is an error all the same.
+Not the errors (`model.errors`, `model.delivery_errors`). The invariant: every one of them has a code
+of its own, and a code that nobody here knows is an error all the same.
 """
 
 from __future__ import annotations
 
+from penstock.model.delivery_errors import DeliveryError
 from penstock.model.errors import PenstockError, UnavailableError
+
+assert issubclass(DeliveryError, PenstockError), "imported, so that the tree is whole"
 
 
 def _tree(error: type[PenstockError]) -> dict[int, type[PenstockError]]:

@@ -13,7 +13,7 @@
     │                        RebalanceInProgress  InconsistentProtocol  InvalidSessionTimeout
     │                        FencedMemberEpoch  StaleMemberEpoch  UnsupportedAssignor
     │                        GroupSubscribed  OffsetMetadataTooLarge  InvalidRegularExpression
-    ├── StagedWriteError     StagedBatchesMissing
+    ├── StagedWriteError     StagedBatchesMissing      DeliveryError: `delivery_errors`
     ├── OffsetOutOfRange, StaleTerm, UnknownTerm
     ├── NotLeader, NotCoordinator, NotEnoughReplicas, NotEnoughReplicasAfterAppend
     ├── StorageError         DiskFull  StorageFailed  CorruptLog  CorruptFacts

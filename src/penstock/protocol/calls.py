@@ -140,6 +140,82 @@ META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
 )
 """What meta servers answer."""
 
+GROUP_HEARTBEAT: Final = CallType(
+    pb.CALL_GROUP_HEARTBEAT, "GroupHeartbeat", pb.GroupHeartbeatRequest, pb.GroupHeartbeatResponse
+)
+DESCRIBE_GROUP: Final = CallType(
+    pb.CALL_DESCRIBE_GROUP, "DescribeGroup", pb.DescribeGroupRequest, pb.DescribeGroupResponse
+)
+DELETE_GROUP: Final = CallType(
+    pb.CALL_DELETE_GROUP, "DeleteGroup", pb.DeleteGroupRequest, pb.DeleteGroupResponse
+)
+LIST_SUBSCRIPTIONS: Final = CallType(
+    pb.CALL_LIST_SUBSCRIPTIONS,
+    "ListSubscriptions",
+    pb.ListSubscriptionsRequest,
+    pb.ListSubscriptionsResponse,
+)
+LEASE: Final = CallType(pb.CALL_LEASE, "Lease", pb.LeaseRequest, pb.LeaseResponse)
+SETTLE: Final = CallType(pb.CALL_SETTLE, "Settle", pb.SettleRequest, pb.SettleResponse)
+READ_SHARE: Final = CallType(
+    pb.CALL_READ_SHARE, "ReadShare", pb.ReadShareRequest, pb.ReadShareResponse
+)
+WRITE_SHARE: Final = CallType(
+    pb.CALL_WRITE_SHARE, "WriteShare", pb.WriteShareRequest, pb.WriteShareResponse
+)
+DEAD_LETTER: Final = CallType(
+    pb.CALL_DEAD_LETTER, "DeadLetter", pb.DeadLetterRequest, pb.DeadLetterResponse
+)
+OPEN_PUSH: Final = CallType(pb.CALL_OPEN_PUSH, "OpenPush", pb.OpenPushRequest, pb.OpenPushResponse)
+GIVE_CREDIT: Final = CallType(
+    pb.CALL_GIVE_CREDIT, "GiveCredit", pb.GiveCreditRequest, pb.GiveCreditResponse
+)
+CLOSE_PUSH: Final = CallType(
+    pb.CALL_CLOSE_PUSH, "ClosePush", pb.ClosePushRequest, pb.ClosePushResponse
+)
+DELIVER: Final = CallType(pb.CALL_DELIVER, "Deliver", pb.DeliverRequest, pb.DeliverResponse)
+PUSH_ENDED: Final = CallType(
+    pb.CALL_PUSH_ENDED, "PushEnded", pb.PushEndedRequest, pb.PushEndedResponse
+)
+RESUME_PUSH: Final = CallType(
+    pb.CALL_RESUME_PUSH, "ResumePush", pb.ResumePushRequest, pb.ResumePushResponse
+)
+LIST_CLIENTS: Final = CallType(
+    pb.CALL_LIST_CLIENTS, "ListClients", pb.ListClientsRequest, pb.ListClientsResponse
+)
+STEER_CLIENT: Final = CallType(
+    pb.CALL_STEER_CLIENT, "SteerClient", pb.SteerClientRequest, pb.SteerClientResponse
+)
+DELAY: Final = CallType(pb.CALL_DELAY, "Delay", pb.DelayRequest, pb.DelayResponse)
+CANCEL_DELAYED: Final = CallType(
+    pb.CALL_CANCEL_DELAYED, "CancelDelayed", pb.CancelDelayedRequest, pb.CancelDelayedResponse
+)
+DESCRIBE_DELAYED: Final = CallType(
+    pb.CALL_DESCRIBE_DELAYED,
+    "DescribeDelayed",
+    pb.DescribeDelayedRequest,
+    pb.DescribeDelayedResponse,
+)
+PUT_SCHEDULE: Final = CallType(
+    pb.CALL_PUT_SCHEDULE, "PutSchedule", pb.PutScheduleRequest, pb.PutScheduleResponse
+)
+DELETE_SCHEDULE: Final = CallType(
+    pb.CALL_DELETE_SCHEDULE, "DeleteSchedule", pb.DeleteScheduleRequest, pb.DeleteScheduleResponse
+)
+LIST_SCHEDULES: Final = CallType(
+    pb.CALL_LIST_SCHEDULES, "ListSchedules", pb.ListSchedulesRequest, pb.ListSchedulesResponse
+)
+CLAIM_TOPIC: Final = CallType(
+    pb.CALL_CLAIM_TOPIC, "ClaimTopic", pb.ClaimTopicRequest, pb.ClaimTopicResponse
+)
+RELEASE_TOPIC: Final = CallType(
+    pb.CALL_RELEASE_TOPIC, "ReleaseTopic", pb.ReleaseTopicRequest, pb.ReleaseTopicResponse
+)
+CHECK_CLAIM: Final = CallType(
+    pb.CALL_CHECK_CLAIM, "CheckClaim", pb.CheckClaimRequest, pb.CheckClaimResponse
+)
+REPLY: Final = CallType(pb.CALL_REPLY, "Reply", pb.ReplyRequest, pb.ReplyResponse)
+
 _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     HELLO,
     PING,
@@ -174,6 +250,33 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     CHANGE_PLACEMENT,
     ELECT_LEADERS,
     DESCRIBE_BROKER,
+    GROUP_HEARTBEAT,
+    DESCRIBE_GROUP,
+    DELETE_GROUP,
+    LIST_SUBSCRIPTIONS,
+    LEASE,
+    SETTLE,
+    READ_SHARE,
+    WRITE_SHARE,
+    DEAD_LETTER,
+    OPEN_PUSH,
+    GIVE_CREDIT,
+    CLOSE_PUSH,
+    DELIVER,
+    PUSH_ENDED,
+    RESUME_PUSH,
+    LIST_CLIENTS,
+    STEER_CLIENT,
+    DELAY,
+    CANCEL_DELAYED,
+    DESCRIBE_DELAYED,
+    PUT_SCHEDULE,
+    DELETE_SCHEDULE,
+    LIST_SCHEDULES,
+    CLAIM_TOPIC,
+    RELEASE_TOPIC,
+    CHECK_CLAIM,
+    REPLY,
 )
 CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
     {call.number: call for call in _ALL}

@@ -43,6 +43,33 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_CHANGE_PLACEMENT: _ClassVar[Call]
     CALL_ELECT_LEADERS: _ClassVar[Call]
     CALL_DESCRIBE_BROKER: _ClassVar[Call]
+    CALL_GROUP_HEARTBEAT: _ClassVar[Call]
+    CALL_DESCRIBE_GROUP: _ClassVar[Call]
+    CALL_DELETE_GROUP: _ClassVar[Call]
+    CALL_LIST_SUBSCRIPTIONS: _ClassVar[Call]
+    CALL_LEASE: _ClassVar[Call]
+    CALL_SETTLE: _ClassVar[Call]
+    CALL_READ_SHARE: _ClassVar[Call]
+    CALL_WRITE_SHARE: _ClassVar[Call]
+    CALL_DEAD_LETTER: _ClassVar[Call]
+    CALL_OPEN_PUSH: _ClassVar[Call]
+    CALL_GIVE_CREDIT: _ClassVar[Call]
+    CALL_CLOSE_PUSH: _ClassVar[Call]
+    CALL_DELIVER: _ClassVar[Call]
+    CALL_PUSH_ENDED: _ClassVar[Call]
+    CALL_RESUME_PUSH: _ClassVar[Call]
+    CALL_LIST_CLIENTS: _ClassVar[Call]
+    CALL_STEER_CLIENT: _ClassVar[Call]
+    CALL_DELAY: _ClassVar[Call]
+    CALL_CANCEL_DELAYED: _ClassVar[Call]
+    CALL_DESCRIBE_DELAYED: _ClassVar[Call]
+    CALL_PUT_SCHEDULE: _ClassVar[Call]
+    CALL_DELETE_SCHEDULE: _ClassVar[Call]
+    CALL_LIST_SCHEDULES: _ClassVar[Call]
+    CALL_CLAIM_TOPIC: _ClassVar[Call]
+    CALL_RELEASE_TOPIC: _ClassVar[Call]
+    CALL_CHECK_CLAIM: _ClassVar[Call]
+    CALL_REPLY: _ClassVar[Call]
 CALL_UNSPECIFIED: Call
 CALL_HELLO: Call
 CALL_PING: Call
@@ -77,6 +104,33 @@ CALL_DESCRIBE_CLUSTER: Call
 CALL_CHANGE_PLACEMENT: Call
 CALL_ELECT_LEADERS: Call
 CALL_DESCRIBE_BROKER: Call
+CALL_GROUP_HEARTBEAT: Call
+CALL_DESCRIBE_GROUP: Call
+CALL_DELETE_GROUP: Call
+CALL_LIST_SUBSCRIPTIONS: Call
+CALL_LEASE: Call
+CALL_SETTLE: Call
+CALL_READ_SHARE: Call
+CALL_WRITE_SHARE: Call
+CALL_DEAD_LETTER: Call
+CALL_OPEN_PUSH: Call
+CALL_GIVE_CREDIT: Call
+CALL_CLOSE_PUSH: Call
+CALL_DELIVER: Call
+CALL_PUSH_ENDED: Call
+CALL_RESUME_PUSH: Call
+CALL_LIST_CLIENTS: Call
+CALL_STEER_CLIENT: Call
+CALL_DELAY: Call
+CALL_CANCEL_DELAYED: Call
+CALL_DESCRIBE_DELAYED: Call
+CALL_PUT_SCHEDULE: Call
+CALL_DELETE_SCHEDULE: Call
+CALL_LIST_SCHEDULES: Call
+CALL_CLAIM_TOPIC: Call
+CALL_RELEASE_TOPIC: Call
+CALL_CHECK_CLAIM: Call
+CALL_REPLY: Call
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "retriable")
@@ -190,30 +244,34 @@ class ProduceResponse(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., duplicate: _Optional[bool] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "max_bytes", "min_bytes", "max_wait_ms")
+    __slots__ = ("topic", "partition", "offset", "max_bytes", "min_bytes", "max_wait_ms", "filter")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
     max_bytes: int
     min_bytes: int
     max_wait_ms: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+    filter: Filter
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("high_watermark", "log_start_offset", "compacted")
+    __slots__ = ("high_watermark", "log_start_offset", "compacted", "next_offset")
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     high_watermark: int
     log_start_offset: int
     compacted: bool
-    def __init__(self, high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., compacted: _Optional[bool] = ...) -> None: ...
+    next_offset: int
+    def __init__(self, high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., compacted: _Optional[bool] = ..., next_offset: _Optional[int] = ...) -> None: ...
 
 class FindOffsetRequest(_message.Message):
     __slots__ = ("topic", "partition", "earliest", "latest", "timestamp_ms")
@@ -378,9 +436,11 @@ class FindCoordinatorRequest(_message.Message):
         KIND_UNSPECIFIED: _ClassVar[FindCoordinatorRequest.Kind]
         KIND_GROUPS: _ClassVar[FindCoordinatorRequest.Kind]
         KIND_STAGED_WRITES: _ClassVar[FindCoordinatorRequest.Kind]
+        KIND_DELAYED: _ClassVar[FindCoordinatorRequest.Kind]
     KIND_UNSPECIFIED: FindCoordinatorRequest.Kind
     KIND_GROUPS: FindCoordinatorRequest.Kind
     KIND_STAGED_WRITES: FindCoordinatorRequest.Kind
+    KIND_DELAYED: FindCoordinatorRequest.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     kind: FindCoordinatorRequest.Kind
     def __init__(self, kind: _Optional[_Union[FindCoordinatorRequest.Kind, str]] = ...) -> None: ...
@@ -406,12 +466,16 @@ class GroupOffset(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., metadata: _Optional[str] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "offsets")
+    __slots__ = ("group", "offsets", "member_id", "member_epoch")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     group: str
     offsets: _containers.RepeatedCompositeFieldContainer[GroupOffset]
-    def __init__(self, group: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ...) -> None: ...
+    member_id: str
+    member_epoch: int
+    def __init__(self, group: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsResponse(_message.Message):
     __slots__ = ()
@@ -1057,3 +1121,671 @@ class DescribeBrokerResponse(_message.Message):
     learners: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Learner]
     offline: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Offline]
     def __init__(self, bytes: _Optional[int] = ..., learners: _Optional[_Iterable[_Union[DescribeBrokerResponse.Learner, _Mapping]]] = ..., offline: _Optional[_Iterable[_Union[DescribeBrokerResponse.Offline, _Mapping]]] = ...) -> None: ...
+
+class Filter(_message.Message):
+    __slots__ = ("tags", "key", "key_prefix", "expression")
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    EXPRESSION_FIELD_NUMBER: _ClassVar[int]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    key: bytes
+    key_prefix: bytes
+    expression: str
+    def __init__(self, tags: _Optional[_Iterable[str]] = ..., key: _Optional[bytes] = ..., key_prefix: _Optional[bytes] = ..., expression: _Optional[str] = ...) -> None: ...
+
+class SharedSettings(_message.Message):
+    __slots__ = ("ordered_by_key", "lease_ms", "attempts_max", "backoff_ms", "backoff_ms_max", "filter", "start_latest")
+    ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_MAX_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_MS_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    START_LATEST_FIELD_NUMBER: _ClassVar[int]
+    ordered_by_key: bool
+    lease_ms: int
+    attempts_max: int
+    backoff_ms: int
+    backoff_ms_max: int
+    filter: Filter
+    start_latest: bool
+    def __init__(self, ordered_by_key: _Optional[bool] = ..., lease_ms: _Optional[int] = ..., attempts_max: _Optional[int] = ..., backoff_ms: _Optional[int] = ..., backoff_ms_max: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., start_latest: _Optional[bool] = ...) -> None: ...
+
+class OwnedTopic(_message.Message):
+    __slots__ = ("topic", "partitions")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GroupHeartbeatRequest(_message.Message):
+    __slots__ = ("group", "member_id", "member_epoch", "shared", "instance_id", "rebalance_timeout_ms", "topics", "assignor", "claims", "owned", "is_full", "point_to_point", "settings", "client_name")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    OWNED_FIELD_NUMBER: _ClassVar[int]
+    IS_FULL_FIELD_NUMBER: _ClassVar[int]
+    POINT_TO_POINT_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    member_id: str
+    member_epoch: int
+    shared: bool
+    instance_id: str
+    rebalance_timeout_ms: int
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    assignor: str
+    claims: _containers.RepeatedCompositeFieldContainer[OwnedTopic]
+    owned: _containers.RepeatedCompositeFieldContainer[OwnedTopic]
+    is_full: bool
+    point_to_point: bool
+    settings: SharedSettings
+    client_name: str
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., shared: _Optional[bool] = ..., instance_id: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., assignor: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., owned: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., is_full: _Optional[bool] = ..., point_to_point: _Optional[bool] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., client_name: _Optional[str] = ...) -> None: ...
+
+class GroupHeartbeatResponse(_message.Message):
+    __slots__ = ("member_epoch", "heartbeat_interval_ms", "has_assignment", "assignment")
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    HAS_ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    member_epoch: int
+    heartbeat_interval_ms: int
+    has_assignment: bool
+    assignment: _containers.RepeatedCompositeFieldContainer[OwnedTopic]
+    def __init__(self, member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., has_assignment: _Optional[bool] = ..., assignment: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ...) -> None: ...
+
+class DescribeGroupRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class DescribeGroupResponse(_message.Message):
+    __slots__ = ("group", "kind", "state", "assignor", "epoch", "members", "places", "settings")
+    class Member(_message.Message):
+        __slots__ = ("member_id", "instance_id", "client_name", "client_host", "member_epoch", "topics", "assignment")
+        MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+        INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+        CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+        CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+        MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+        TOPICS_FIELD_NUMBER: _ClassVar[int]
+        ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+        member_id: str
+        instance_id: str
+        client_name: str
+        client_host: str
+        member_epoch: int
+        topics: _containers.RepeatedScalarFieldContainer[str]
+        assignment: _containers.RepeatedCompositeFieldContainer[OwnedTopic]
+        def __init__(self, member_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., client_name: _Optional[str] = ..., client_host: _Optional[str] = ..., member_epoch: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., assignment: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ...) -> None: ...
+    class Place(_message.Message):
+        __slots__ = ("topic", "partition", "offset", "acknowledged", "dead", "expired", "member_id", "high_watermark")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+        DEAD_FIELD_NUMBER: _ClassVar[int]
+        EXPIRED_FIELD_NUMBER: _ClassVar[int]
+        MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+        HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        partition: int
+        offset: int
+        acknowledged: int
+        dead: int
+        expired: int
+        member_id: str
+        high_watermark: int
+        def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., acknowledged: _Optional[int] = ..., dead: _Optional[int] = ..., expired: _Optional[int] = ..., member_id: _Optional[str] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    kind: str
+    state: str
+    assignor: str
+    epoch: int
+    members: _containers.RepeatedCompositeFieldContainer[DescribeGroupResponse.Member]
+    places: _containers.RepeatedCompositeFieldContainer[DescribeGroupResponse.Place]
+    settings: SharedSettings
+    def __init__(self, group: _Optional[str] = ..., kind: _Optional[str] = ..., state: _Optional[str] = ..., assignor: _Optional[str] = ..., epoch: _Optional[int] = ..., members: _Optional[_Iterable[_Union[DescribeGroupResponse.Member, _Mapping]]] = ..., places: _Optional[_Iterable[_Union[DescribeGroupResponse.Place, _Mapping]]] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ...) -> None: ...
+
+class DeleteGroupRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class DeleteGroupResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSubscriptionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSubscriptionsResponse(_message.Message):
+    __slots__ = ("subscriptions",)
+    class Subscription(_message.Message):
+        __slots__ = ("topic", "point_to_point", "groups")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        POINT_TO_POINT_FIELD_NUMBER: _ClassVar[int]
+        GROUPS_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        point_to_point: bool
+        groups: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, topic: _Optional[str] = ..., point_to_point: _Optional[bool] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    subscriptions: _containers.RepeatedCompositeFieldContainer[ListSubscriptionsResponse.Subscription]
+    def __init__(self, subscriptions: _Optional[_Iterable[_Union[ListSubscriptionsResponse.Subscription, _Mapping]]] = ...) -> None: ...
+
+class LeasedRange(_message.Message):
+    __slots__ = ("first", "last", "attempt")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    last: int
+    attempt: int
+    def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class LeaseRequest(_message.Message):
+    __slots__ = ("group", "member_id", "topic", "partition", "messages_max", "bytes_max", "max_wait_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_MAX_FIELD_NUMBER: _ClassVar[int]
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+    messages_max: int
+    bytes_max: int
+    max_wait_ms: int
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., messages_max: _Optional[int] = ..., bytes_max: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+
+class LeaseResponse(_message.Message):
+    __slots__ = ("leases", "lease_ms")
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    leases: _containers.RepeatedCompositeFieldContainer[LeasedRange]
+    lease_ms: int
+    def __init__(self, leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+
+class SettleRequest(_message.Message):
+    __slots__ = ("group", "member_id", "topic", "partition", "ranges")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[SettleRequest.Kind]
+        KIND_ACKNOWLEDGE: _ClassVar[SettleRequest.Kind]
+        KIND_RELEASE: _ClassVar[SettleRequest.Kind]
+        KIND_REJECT: _ClassVar[SettleRequest.Kind]
+        KIND_EXTEND: _ClassVar[SettleRequest.Kind]
+        KIND_FAIL: _ClassVar[SettleRequest.Kind]
+    KIND_UNSPECIFIED: SettleRequest.Kind
+    KIND_ACKNOWLEDGE: SettleRequest.Kind
+    KIND_RELEASE: SettleRequest.Kind
+    KIND_REJECT: SettleRequest.Kind
+    KIND_EXTEND: SettleRequest.Kind
+    KIND_FAIL: SettleRequest.Kind
+    class Range(_message.Message):
+        __slots__ = ("first", "last", "kind", "reason", "delay_ms")
+        FIRST_FIELD_NUMBER: _ClassVar[int]
+        LAST_FIELD_NUMBER: _ClassVar[int]
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+        first: int
+        last: int
+        kind: SettleRequest.Kind
+        reason: str
+        delay_ms: int
+        def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., kind: _Optional[_Union[SettleRequest.Kind, str]] = ..., reason: _Optional[str] = ..., delay_ms: _Optional[int] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+    ranges: _containers.RepeatedCompositeFieldContainer[SettleRequest.Range]
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[SettleRequest.Range, _Mapping]]] = ...) -> None: ...
+
+class SettleResponse(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[Error]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[Error, _Mapping]]] = ...) -> None: ...
+
+class ReadShareRequest(_message.Message):
+    __slots__ = ("group", "topic_id", "partition")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_id: str
+    partition: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ReadShareResponse(_message.Message):
+    __slots__ = ("is_known", "state", "settings")
+    IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    is_known: bool
+    state: bytes
+    settings: SharedSettings
+    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ...) -> None: ...
+
+class WriteShareRequest(_message.Message):
+    __slots__ = ("group", "topic_id", "partition", "leader_term", "state")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_TERM_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_id: str
+    partition: int
+    leader_term: int
+    state: bytes
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ..., state: _Optional[bytes] = ...) -> None: ...
+
+class WriteShareResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeadLetterRequest(_message.Message):
+    __slots__ = ("group", "topic", "partition", "offset", "reason", "attempts")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    attempts: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reason: _Optional[str] = ..., attempts: _Optional[int] = ...) -> None: ...
+
+class DeadLetterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class OpenPushRequest(_message.Message):
+    __slots__ = ("stream", "group", "member_id", "topic", "partition", "shared", "offset", "filter", "credit_messages", "credit_bytes", "member_epoch")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+    shared: bool
+    offset: int
+    filter: Filter
+    credit_messages: int
+    credit_bytes: int
+    member_epoch: int
+    def __init__(self, stream: _Optional[int] = ..., group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., offset: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., member_epoch: _Optional[int] = ...) -> None: ...
+
+class OpenPushResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GiveCreditRequest(_message.Message):
+    __slots__ = ("stream", "messages", "bytes")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    messages: int
+    bytes: int
+    def __init__(self, stream: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class GiveCreditResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClosePushRequest(_message.Message):
+    __slots__ = ("stream",)
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    def __init__(self, stream: _Optional[int] = ...) -> None: ...
+
+class ClosePushResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeliverRequest(_message.Message):
+    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    delivery: int
+    next_offset: int
+    leases: _containers.RepeatedCompositeFieldContainer[LeasedRange]
+    lease_ms: int
+    high_watermark: int
+    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+
+class DeliverResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PushEndedRequest(_message.Message):
+    __slots__ = ("stream", "is_parked", "error")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    IS_PARKED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    is_parked: bool
+    error: Error
+    def __init__(self, stream: _Optional[int] = ..., is_parked: _Optional[bool] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class PushEndedResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResumePushRequest(_message.Message):
+    __slots__ = ("stream",)
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    stream: int
+    def __init__(self, stream: _Optional[int] = ...) -> None: ...
+
+class ResumePushResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListClientsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListClientsResponse(_message.Message):
+    __slots__ = ("clients", "broker")
+    class Stream(_message.Message):
+        __slots__ = ("group", "member_id", "topic", "partition", "shared", "state", "in_flight", "credit", "delivered", "timeouts", "reason", "parked_at_ms")
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PARTITION_FIELD_NUMBER: _ClassVar[int]
+        SHARED_FIELD_NUMBER: _ClassVar[int]
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+        CREDIT_FIELD_NUMBER: _ClassVar[int]
+        DELIVERED_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        PARKED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+        group: str
+        member_id: str
+        topic: str
+        partition: int
+        shared: bool
+        state: str
+        in_flight: int
+        credit: int
+        delivered: int
+        timeouts: int
+        reason: str
+        parked_at_ms: int
+        def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., state: _Optional[str] = ..., in_flight: _Optional[int] = ..., credit: _Optional[int] = ..., delivered: _Optional[int] = ..., timeouts: _Optional[int] = ..., reason: _Optional[str] = ..., parked_at_ms: _Optional[int] = ...) -> None: ...
+    class Client(_message.Message):
+        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol")
+        ID_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        STATE_FIELD_NUMBER: _ClassVar[int]
+        CONNECTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+        HEARD_AT_MS_FIELD_NUMBER: _ClassVar[int]
+        STREAMS_FIELD_NUMBER: _ClassVar[int]
+        PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+        id: int
+        name: str
+        software: str
+        address: str
+        state: str
+        connected_at_ms: int
+        heard_at_ms: int
+        streams: _containers.RepeatedCompositeFieldContainer[ListClientsResponse.Stream]
+        protocol: str
+        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ...) -> None: ...
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    clients: _containers.RepeatedCompositeFieldContainer[ListClientsResponse.Client]
+    broker: int
+    def __init__(self, clients: _Optional[_Iterable[_Union[ListClientsResponse.Client, _Mapping]]] = ..., broker: _Optional[int] = ...) -> None: ...
+
+class SteerClientRequest(_message.Message):
+    __slots__ = ("client", "park", "group")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    PARK_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    client: str
+    park: bool
+    group: str
+    def __init__(self, client: _Optional[str] = ..., park: _Optional[bool] = ..., group: _Optional[str] = ...) -> None: ...
+
+class SteerClientResponse(_message.Message):
+    __slots__ = ("streams",)
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    streams: int
+    def __init__(self, streams: _Optional[int] = ...) -> None: ...
+
+class DelayRequest(_message.Message):
+    __slots__ = ("topic", "partition", "due_ms", "ordered_by_key")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    due_ms: _containers.RepeatedScalarFieldContainer[int]
+    ordered_by_key: bool
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., due_ms: _Optional[_Iterable[int]] = ..., ordered_by_key: _Optional[bool] = ...) -> None: ...
+
+class DelayResponse(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CancelDelayedRequest(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CancelDelayedResponse(_message.Message):
+    __slots__ = ("cancelled",)
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    cancelled: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, cancelled: _Optional[_Iterable[bool]] = ...) -> None: ...
+
+class DescribeDelayedRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class DescribeDelayedResponse(_message.Message):
+    __slots__ = ("topics", "delivered", "cancelled", "late_ms_max")
+    class Topic(_message.Message):
+        __slots__ = ("topic", "pending", "next_due_ms")
+        TOPIC_FIELD_NUMBER: _ClassVar[int]
+        PENDING_FIELD_NUMBER: _ClassVar[int]
+        NEXT_DUE_MS_FIELD_NUMBER: _ClassVar[int]
+        topic: str
+        pending: int
+        next_due_ms: int
+        def __init__(self, topic: _Optional[str] = ..., pending: _Optional[int] = ..., next_due_ms: _Optional[int] = ...) -> None: ...
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    LATE_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[DescribeDelayedResponse.Topic]
+    delivered: int
+    cancelled: int
+    late_ms_max: int
+    def __init__(self, topics: _Optional[_Iterable[_Union[DescribeDelayedResponse.Topic, _Mapping]]] = ..., delivered: _Optional[int] = ..., cancelled: _Optional[int] = ..., late_ms_max: _Optional[int] = ...) -> None: ...
+
+class Schedule(_message.Message):
+    __slots__ = ("name", "cron", "time_zone", "topic", "key", "value", "headers", "next_due_ms", "published")
+    class HeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cron: str
+    time_zone: str
+    topic: str
+    key: bytes
+    value: bytes
+    headers: _containers.ScalarMap[str, bytes]
+    next_due_ms: int
+    published: int
+    def __init__(self, name: _Optional[str] = ..., cron: _Optional[str] = ..., time_zone: _Optional[str] = ..., topic: _Optional[str] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., next_due_ms: _Optional[int] = ..., published: _Optional[int] = ...) -> None: ...
+
+class PutScheduleRequest(_message.Message):
+    __slots__ = ("schedule",)
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    schedule: Schedule
+    def __init__(self, schedule: _Optional[_Union[Schedule, _Mapping]] = ...) -> None: ...
+
+class PutScheduleResponse(_message.Message):
+    __slots__ = ("schedule",)
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    schedule: Schedule
+    def __init__(self, schedule: _Optional[_Union[Schedule, _Mapping]] = ...) -> None: ...
+
+class DeleteScheduleRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteScheduleResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSchedulesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSchedulesResponse(_message.Message):
+    __slots__ = ("schedules",)
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    schedules: _containers.RepeatedCompositeFieldContainer[Schedule]
+    def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
+
+class ClaimTopicRequest(_message.Message):
+    __slots__ = ("topic", "producer_id", "client_name", "fence", "claim")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    producer_id: int
+    client_name: str
+    fence: bool
+    claim: int
+    def __init__(self, topic: _Optional[str] = ..., producer_id: _Optional[int] = ..., client_name: _Optional[str] = ..., fence: _Optional[bool] = ..., claim: _Optional[int] = ...) -> None: ...
+
+class ClaimTopicResponse(_message.Message):
+    __slots__ = ("claim", "keep_within_ms")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    KEEP_WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
+    claim: int
+    keep_within_ms: int
+    def __init__(self, claim: _Optional[int] = ..., keep_within_ms: _Optional[int] = ...) -> None: ...
+
+class ReleaseTopicRequest(_message.Message):
+    __slots__ = ("topic", "claim")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    claim: int
+    def __init__(self, topic: _Optional[str] = ..., claim: _Optional[int] = ...) -> None: ...
+
+class ReleaseTopicResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CheckClaimRequest(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    def __init__(self, topic_id: _Optional[str] = ...) -> None: ...
+
+class CheckClaimResponse(_message.Message):
+    __slots__ = ("producer_id", "client_name", "valid_ms")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    VALID_MS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    client_name: str
+    valid_ms: int
+    def __init__(self, producer_id: _Optional[int] = ..., client_name: _Optional[str] = ..., valid_ms: _Optional[int] = ...) -> None: ...
+
+class ReplyRequest(_message.Message):
+    __slots__ = ("client", "correlation")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_FIELD_NUMBER: _ClassVar[int]
+    client: int
+    correlation: str
+    def __init__(self, client: _Optional[int] = ..., correlation: _Optional[str] = ...) -> None: ...
+
+class ReplyResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from penstock.model import errors
+from penstock.model import delivery_errors, errors
 from penstock.model.errors import PenstockError
 
 
@@ -39,6 +39,8 @@ class ErrorCode(IntEnum):
     UNKNOWN_MEMBER_ID = 25
     INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
     INVALID_TIMESTAMP = 32
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
@@ -75,6 +77,7 @@ class ErrorCode(IntEnum):
     UNRELEASED_INSTANCE_ID = 111
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
+    INVALID_RECORD_STATE = 121
     INVALID_REGULAR_EXPRESSION = 128
 
 
@@ -120,6 +123,11 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.GroupSubscribed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
+    delivery_errors.DeliveryError: ErrorCode.INVALID_REQUEST,
+    delivery_errors.UnknownLease: ErrorCode.INVALID_RECORD_STATE,
+    # What one may not do, as long as somebody else does it: clients tell their user at once.
+    delivery_errors.SubscriptionTaken: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    delivery_errors.TopicClaimed: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
