@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.broker.assignment import Assignment
+from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import start_cluster_work
 from penstock.broker.compaction import Compactor
 from penstock.broker.company import Company, Ground, alone, join
@@ -22,6 +23,7 @@ from penstock.broker.data_folder import DataFolder, read_or_make_meta
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
 from penstock.broker.handlers.hello import Hello
@@ -152,9 +154,11 @@ class Broker:
             flusher=flusher,
             clock=self._clock,
             doorway=Doorway(),
+            clients=Clients(self._clock),
         )
-        hello = Hello(ground.me, config.frame_bytes_max, lambda: ground.doorway.cluster_id)
-        ground.doorway.let_brokers(HELLO, hello.serve)
+        doorway = ground.doorway
+        hello = Hello(ground.me, config.frame_bytes_max, lambda: doorway.cluster_id, ground.clients)
+        doorway.let_brokers(HELLO, hello.serve)
         return ground
 
     async def _open(
@@ -165,6 +169,7 @@ class Broker:
         driver, flusher = ground.driver, ground.flusher
         me = BrokerId(config.broker_id)
         replicas = None if company.peering is None else company.peering.replicas
+        channels = NoChannels() if company.peering is None else company.peering.links
         partitions = Partitions(ground.data, company.around, replicas)
         assignment = Assignment(config, me, registry, partitions)
         leaders = Leaders(me, registry, partitions, clock, replicas, company.known)
@@ -177,7 +182,7 @@ class Broker:
                 topics=topics,
                 partitions=partitions,
                 leaders=leaders,
-                channels=NoChannels() if company.peering is None else company.peering.links,
+                channels=channels,
                 driver=driver,
                 flusher=flusher,
                 clock=clock,
@@ -198,6 +203,7 @@ class Broker:
             config=config,
             loop=asyncio.get_running_loop(),
             clock=clock,
+            driver=driver,
             registry=registry,
             partitions=partitions,
             leaders=leaders,
@@ -206,6 +212,9 @@ class Broker:
             producer_ids=ProducerIds(registry),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
+            clients=ground.clients,
+            channels=channels,
+            forwarding=Forwarding(registry, leaders, channels, driver),
             cluster=start_cluster_work(
                 starting,
                 company.around,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.broker.clients import Clients
 from penstock.broker.config import META, BrokerConfig
 from penstock.broker.data_folder import Meta, check_alone, check_member, join_cluster
 from penstock.broker.doorway import Doorway
@@ -68,6 +69,7 @@ class Ground:
     flusher: Flusher
     clock: Clock
     doorway: Doorway
+    clients: Clients
 
     @property
     def me(self) -> Node:

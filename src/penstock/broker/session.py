@@ -32,7 +32,7 @@ class Dispatch(Protocol):
 class Session:
     """Made by the broker for each accepted connection."""
 
-    __slots__ = ("_dispatch", "_on_close", "channel", "produce_targets")
+    __slots__ = ("_dispatch", "_on_close", "channel", "client_id", "produce_targets")
 
     def __init__(
         self,
@@ -50,6 +50,8 @@ class Session:
             on_closed=self._closed,
             frame_bytes_max=frame_bytes_max,
         )
+        # In `broker.clients`; 0 before it has said hello.
+        self.client_id = 0
         # Produce envelopes seen here, and the partition and acks they name.
         self.produce_targets: dict[bytes, tuple[Partition, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}

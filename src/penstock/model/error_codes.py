@@ -1,7 +1,7 @@
 """From the code that travels on the wire to the error that it stands for.
 
-Not the errors (`model.errors`, `model.delivery_errors`). The invariant: every one of them has a code
-of its own, and a code that nobody here knows is an error all the same.
+Not the errors (`model.errors`, `model.delivery_errors`). The invariant: every one of them has a
+code of its own, and a code that nobody here knows is an error all the same.
 """
 
 from __future__ import annotations

@@ -151,18 +151,20 @@ class HelloRequest(_message.Message):
     def __init__(self, client_name: _Optional[str] = ..., software: _Optional[str] = ...) -> None: ...
 
 class HelloResponse(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "software", "frame_bytes_max", "directory")
+    __slots__ = ("cluster_id", "broker_id", "software", "frame_bytes_max", "directory", "client")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     software: str
     frame_bytes_max: int
     directory: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., software: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., directory: _Optional[int] = ...) -> None: ...
+    client: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., software: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., directory: _Optional[int] = ..., client: _Optional[int] = ...) -> None: ...
 
 class PingRequest(_message.Message):
     __slots__ = ()
