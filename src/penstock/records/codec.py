@@ -18,6 +18,7 @@ from weakref import ref
 import cython
 
 from penstock.model.errors import ClientClosed
+from penstock.model.message_headers import TAG
 from penstock.records.columns import Headers
 from penstock.records.header import BatchHeader, Buffer
 
@@ -102,12 +103,50 @@ class Message:
         """Whoever delivered the message and takes its acknowledgement; None if there is none."""
         return self._source and self._source()
 
+    @property
+    def tag(self) -> str | None:
+        """Of what sort the message is, if its producer said so."""
+        for name, value in self._headers:
+            if name == TAG and value is not None:
+                return value.decode(errors="replace")
+        return None
+
+    @property
+    def attempt(self) -> int:
+        """How often it was handed out, this time included: 1 unless it failed or was given back."""
+        return self._holder().attempt(self)
+
+    # What became of it. Await what these return.
+
     def ack(self) -> Any:
-        """Say that this message has been dealt with. Await what it returns."""
+        """Say that this message has been dealt with."""
+        return self._holder().acknowledge(self)
+
+    def release(self, delay_s: float = 0.0) -> Any:
+        """Give it back, for any member of the group: now, or after some time."""
+        return self._holder().release(self, delay_s)
+
+    def fail(self, reason: str = "") -> Any:
+        """It could not be dealt with: try again later, or bury it after the last attempt."""
+        return self._holder().fail(self, reason)
+
+    def reject(self, reason: str = "") -> Any:
+        """It never can be dealt with: to the dead letters, with the reason."""
+        return self._holder().reject(self, reason)
+
+    def extend(self) -> Any:
+        """Keep it for a whole lease more."""
+        return self._holder().extend(self)
+
+    def reply(self, value: bytes | None, headers: Headers = ()) -> Any:
+        """Answer the request that this message is."""
+        return self._holder().reply(self, value, headers)
+
+    def _holder(self) -> Any:
         source = self.source
         if source is None:
             raise ClientClosed("The consumer of this message is gone: keep it to acknowledge.")
-        return source.acknowledge(self)
+        return source
 
     def __repr__(self) -> str:
         return (
