@@ -17,6 +17,7 @@ from penstock.coordination.group.consumer_messages import (
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.effects import Effects, Record
 from penstock.coordination.group.offsets import CommittedOffset
+from penstock.coordination.group.share_messages import ShareGroupConfig
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.ids import TopicId
 
@@ -24,6 +25,7 @@ RETENTION_MS = 1_000_000
 CONFIG = CoordinatorConfig(
     classic=GroupConfig(initial_rebalance_delay_ms=0),
     consumer=ConsumerGroupConfig(),
+    share=ShareGroupConfig(),
     offsets_retention_ms=RETENTION_MS,
 )
 # A subscription to "orders" as Kafka's consumers write it: version 0, topics, no user data.
