@@ -143,6 +143,11 @@ SHARE_STATE_BYTES_MAX: Final = 64 * KIB
 SHARE_STATES_BYTES_MAX: Final = 256 * MIB
 SHARE_STATE_BYTES_EACH: Final = 512
 
+# Share sessions (KIP-932) of all Kafka consumers of shared groups, as Kafka has it, and the
+# partitions in all of them.
+SHARE_SESSIONS_MAX: Final = 2_000
+SHARE_SESSION_PARTITIONS_MAX: Final = 200_000
+
 # --- fetches -----------------------------------------------------------------------------------
 
 # Fetches that one connection may have waiting, one a partition; further ones are answered at once.

@@ -60,6 +60,11 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
         apis.LIST_PARTITION_REASSIGNMENTS,
     ),
     "records": (apis.DELETE_RECORDS,),
+    "share_groups": (
+        apis.DELETE_SHARE_GROUP_OFFSETS,
+        apis.SHARE_GROUP_DESCRIBE,
+        apis.SHARE_GROUP_HEARTBEAT,
+    ),
     "topics": (
         apis.CREATE_PARTITIONS,
         apis.CREATE_TOPICS,

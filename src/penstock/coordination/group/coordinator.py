@@ -36,7 +36,10 @@ from penstock.coordination.group.offsets import (
 )
 from penstock.coordination.group.share import ShareGroup
 from penstock.coordination.group.shared_groups import SharedGroups, check_not_shared
-from penstock.coordination.group.subscription import CONSUMER_PROTOCOL_TYPE
+from penstock.coordination.group.subscription import (
+    CONSUMER_PROTOCOL_TYPE,
+    SHARE_PROTOCOL_TYPE,
+)
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
 from penstock.model.errors import (
     Busy,
@@ -396,7 +399,9 @@ def _protocol_type(group: Group) -> str:
     machine = group.machine
     if isinstance(machine, ClassicGroup):
         return machine.protocol_type or ""
-    return CONSUMER_PROTOCOL_TYPE if isinstance(machine, ConsumerGroup) else ""
+    if isinstance(machine, ShareGroup):
+        return SHARE_PROTOCOL_TYPE
+    return "" if machine is None else CONSUMER_PROTOCOL_TYPE
 
 
 def _listed(group: Group) -> ListedGroup:

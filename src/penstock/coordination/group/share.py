@@ -123,6 +123,10 @@ class ShareGroup:
             effects.answer(ticket, error)
         return effects
 
+    def renew(self, incarnation: str, effects: Effects) -> None:
+        """What was said of the group so far, by those who lead its partitions, counts no more."""
+        self._put_facts(replace(self.facts, incarnation=incarnation), effects)
+
     def on_topics_changed(self) -> None:
         """Topics have come, gone or grown: the next heartbeat looks at them again."""
         self._topics_may_have_changed = True

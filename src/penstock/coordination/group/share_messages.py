@@ -94,6 +94,17 @@ class SharePlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareReset:
+    """Somebody lets a group begin elsewhere in a partition."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    state: bytes
+    """Empty: as if it had never been there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareReadAnswer:
     state: bytes
     """As it was written last; empty where the group has no place in the partition yet."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from penstock.coordination.group.effects import Record
 from penstock.coordination.group.offsets import Place
 from penstock.coordination.group.records import SHARE_STATE_KIND, RecordKey
-from penstock.coordination.group.share_messages import SharePlace
+from penstock.coordination.group.share_messages import SharePlace, ShareReset
 from penstock.model.errors import Busy, CorruptLog, InvalidRequest, StaleTerm
 from penstock.model.limits import (
     SHARE_STATE_BYTES_EACH,
@@ -24,7 +24,7 @@ from penstock.model.limits import (
 )
 
 
-class ShareState(NamedTuple):
+class KeptState(NamedTuple):
     """Of one group in one partition."""
 
     topic: str
@@ -45,19 +45,19 @@ class ShareStates:
     """Of all groups, by their names."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Place, ShareState]] = {}
+        self._groups: dict[str, dict[Place, KeptState]] = {}
         self.size_bytes = 0
         """What all of them take in memory."""
 
     def __contains__(self, group: str) -> bool:
         return group in self._groups
 
-    def __iter__(self) -> Iterator[tuple[str, ShareState]]:
+    def __iter__(self) -> Iterator[tuple[str, KeptState]]:
         for group, states in self._groups.items():
             for state in states.values():
                 yield group, state
 
-    def of(self, group: str) -> list[ShareState]:
+    def of(self, group: str) -> list[KeptState]:
         return list(self._groups.get(group, {}).values())
 
     # --- what leaders do -----------------------------------------------------------------------
@@ -73,11 +73,7 @@ class ShareStates:
 
     def write(self, group: str, place: SharePlace, state: bytes) -> Record:
         """Only who has asked may write: it could not know what it replaces."""
-        if not 0 < len(state) <= SHARE_STATE_BYTES_MAX:
-            raise InvalidRequest(
-                f"The state of a shared group in {place.topic}-{place.partition} has {len(state)} "
-                f"bytes: it must have 1 to {SHARE_STATE_BYTES_MAX}."
-            )
+        _check_size(place.topic, place.partition, state)
         kept = self._find(group, place)
         if kept is None or kept.leader_term != place.leader_term:
             raise StaleTerm(
@@ -86,7 +82,26 @@ class ShareStates:
             )
         return self._put(group, _state(place, state))
 
-    def _find(self, group: str, place: SharePlace) -> ShareState | None:
+    def reset(self, group: str, wanted: ShareReset) -> Record | None:
+        """What an operator decides. Whoever leads the partition has to ask again, which the group's
+        new incarnation tells it."""
+        if not wanted.state:
+            return self.remove(group, wanted.topic, wanted.partition)
+        _check_size(wanted.topic, wanted.partition, wanted.state)
+        kept = self._groups.get(group, {}).get((wanted.topic, wanted.partition))
+        is_same = kept is not None and kept.topic_id == wanted.topic_id
+        return self._put(
+            group,
+            KeptState(
+                topic=wanted.topic,
+                topic_id=wanted.topic_id,
+                partition=wanted.partition,
+                leader_term=kept.leader_term if kept is not None and is_same else 0,
+                state=wanted.state,
+            ),
+        )
+
+    def _find(self, group: str, place: SharePlace) -> KeptState | None:
         """What is kept of this very topic; StaleTerm if a later leader has asked."""
         kept = self._groups.get(group, {}).get((place.topic, place.partition))
         if kept is None or kept.topic_id != place.topic_id:
@@ -98,7 +113,7 @@ class ShareStates:
             )
         return kept
 
-    def _put(self, group: str, state: ShareState) -> Record:
+    def _put(self, group: str, state: KeptState) -> Record:
         earlier = self._groups.get(group, {}).get((state.topic, state.partition))
         growth = state.size_bytes - (0 if earlier is None else earlier.size_bytes)
         if growth > 0 and self.size_bytes + growth > SHARE_STATES_BYTES_MAX:
@@ -130,7 +145,7 @@ class ShareStates:
         else:
             self._keep(key.group, _read(key, value))
 
-    def _keep(self, group: str, state: ShareState) -> None:
+    def _keep(self, group: str, state: KeptState) -> None:
         self._drop(group, state.topic, state.partition)
         self._groups.setdefault(group, {})[state.topic, state.partition] = state
         self.size_bytes += state.size_bytes
@@ -151,7 +166,7 @@ def state_key(group: str, topic: str, partition: int) -> bytes:
     return json.dumps(what, separators=(",", ":")).encode()
 
 
-def encode_state(group: str, kept: ShareState) -> Record:
+def encode_state(group: str, kept: KeptState) -> Record:
     value = {
         "topic_id": kept.topic_id,
         "leader_term": kept.leader_term,
@@ -163,8 +178,16 @@ def encode_state(group: str, kept: ShareState) -> Record:
     )
 
 
-def _state(place: SharePlace, state: bytes) -> ShareState:
-    return ShareState(
+def _check_size(topic: str, partition: int, state: bytes) -> None:
+    if not 0 < len(state) <= SHARE_STATE_BYTES_MAX:
+        raise InvalidRequest(
+            f"The state of a shared group in {topic}-{partition} has {len(state)} bytes: it must "
+            f"have 1 to {SHARE_STATE_BYTES_MAX}."
+        )
+
+
+def _state(place: SharePlace, state: bytes) -> KeptState:
+    return KeptState(
         topic=place.topic,
         topic_id=place.topic_id,
         partition=place.partition,
@@ -173,10 +196,10 @@ def _state(place: SharePlace, state: bytes) -> ShareState:
     )
 
 
-def _read(key: RecordKey, value: bytes) -> ShareState:
+def _read(key: RecordKey, value: bytes) -> KeptState:
     try:
         what = json.loads(value)
-        return ShareState(
+        return KeptState(
             topic=key.topic,
             topic_id=str(what["topic_id"]),
             partition=key.partition,

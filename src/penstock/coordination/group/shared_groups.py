@@ -7,6 +7,8 @@ again takes nothing from whoever leads a partition for the one before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.coordination.group.consumer_messages import JOIN_EPOCH, Topics
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.offsets import check_group_name
@@ -16,10 +18,11 @@ from penstock.coordination.group.share_messages import (
     ShareHeartbeat,
     SharePlace,
     ShareReadAnswer,
+    ShareReset,
 )
-from penstock.coordination.group.share_states import ShareState
+from penstock.coordination.group.share_states import KeptState
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
-from penstock.model.errors import PenstockError, UnknownGroup, UnknownMember
+from penstock.model.errors import GroupNotEmpty, PenstockError, UnknownGroup, UnknownMember
 
 
 class SharedGroups:
@@ -81,17 +84,35 @@ class SharedGroups:
 
     # --- people --------------------------------------------------------------------------------
 
+    def reset(
+        self, ticket: Ticket, name: str, incarnation: str, resets: Sequence[ShareReset]
+    ) -> Effects:
+        """Let a group that has no members begin elsewhere. Answered with None."""
+        machine = self._find(name)
+        if machine.member_count:
+            raise GroupNotEmpty(f"Group {name!r} has members: stop its consumers first.")
+        effects = Effects()
+        machine.renew(incarnation, effects)
+        group = self._table.get_or_create(name)
+        self._table.acted(group, effects)
+        for wanted in resets:
+            record = self._table.shares.reset(name, wanted)
+            if record is not None:
+                effects.record(record)
+        effects.answer(ticket, None)
+        return effects
+
     def describe(self, name: str) -> ShareGroupDescription:
         return self._find(name).describe()
 
-    def places(self, name: str) -> list[ShareState]:
+    def places(self, name: str) -> list[KeptState]:
         """Where the group stands, as it was written last; CorruptLog is whoever reads it's."""
         self._find(name)
         return [kept for kept in self._table.shares.of(name) if kept.state]
 
     # --- time ----------------------------------------------------------------------------------
 
-    def retire(self, group: Group, gone: list[ShareState], wall_ms: int) -> Effects:
+    def retire(self, group: Group, gone: list[KeptState], wall_ms: int) -> Effects:
         """Let go of places in topics that are gone, and of a group that nobody has used for as
         long as offsets are kept."""
         effects = Effects()

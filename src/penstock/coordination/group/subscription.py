@@ -11,6 +11,7 @@ import struct
 from typing import Final
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+SHARE_PROTOCOL_TYPE: Final = "share"
 
 _HEAD: Final = struct.Struct(">hi")  # version, number of topics
 _LENGTH: Final = struct.Struct(">h")

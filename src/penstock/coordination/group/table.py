@@ -35,7 +35,7 @@ from penstock.coordination.group.records import (
 from penstock.coordination.group.share import ShareGroup
 from penstock.coordination.group.share_messages import ShareGroupConfig
 from penstock.coordination.group.share_records import SHARED_KINDS
-from penstock.coordination.group.share_states import ShareState, ShareStates, encode_state
+from penstock.coordination.group.share_states import KeptState, ShareStates, encode_state
 from penstock.model.errors import Busy, CorruptLog
 from penstock.model.limits import GROUPS_BYTES_MAX, GROUPS_MAX
 
@@ -310,7 +310,7 @@ class Checkpoint:
     def __init__(
         self,
         groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]],
-        shares: list[tuple[str, ShareState]],
+        shares: list[tuple[str, KeptState]],
     ) -> None:
         self._groups = groups
         self._shares = shares

@@ -88,6 +88,13 @@ CONSUMER_GROUP_HEARTBEAT: Final = Api(68, "ConsumerGroupHeartbeat", 0, 1, 0)
 CONSUMER_GROUP_DESCRIBE: Final = Api(69, "ConsumerGroupDescribe", 0, 1, 0)
 LIST_CONFIG_RESOURCES: Final = Api(74, "ListConfigResources", 0, 1, 0)
 DESCRIBE_TOPIC_PARTITIONS: Final = Api(75, "DescribeTopicPartitions", 0, 0, 0)
+SHARE_GROUP_HEARTBEAT: Final = Api(76, "ShareGroupHeartbeat", 1, 1, 0)
+SHARE_GROUP_DESCRIBE: Final = Api(77, "ShareGroupDescribe", 1, 1, 0)
+SHARE_FETCH: Final = Api(78, "ShareFetch", 1, 2, 0)
+SHARE_ACKNOWLEDGE: Final = Api(79, "ShareAcknowledge", 1, 2, 0)
+DESCRIBE_SHARE_GROUP_OFFSETS: Final = Api(90, "DescribeShareGroupOffsets", 0, 1, 0)
+ALTER_SHARE_GROUP_OFFSETS: Final = Api(91, "AlterShareGroupOffsets", 0, 0, 0)
+DELETE_SHARE_GROUP_OFFSETS: Final = Api(92, "DeleteShareGroupOffsets", 0, 0, 0)
 
 APIS: Final[dict[int, Api]] = {
     api.key: api
@@ -128,5 +135,15 @@ APIS: Final[dict[int, Api]] = {
         CONSUMER_GROUP_DESCRIBE,
         LIST_CONFIG_RESOURCES,
         DESCRIBE_TOPIC_PARTITIONS,
+        SHARE_GROUP_HEARTBEAT,
+        SHARE_GROUP_DESCRIBE,
+        DELETE_SHARE_GROUP_OFFSETS,
     )
 }
+UNSERVED: Final[tuple[Api, ...]] = (
+    SHARE_FETCH,
+    SHARE_ACKNOWLEDGE,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    ALTER_SHARE_GROUP_OFFSETS,
+)
+"""Declared, and not advertised."""

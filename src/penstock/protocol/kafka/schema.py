@@ -15,6 +15,7 @@ from typing import Any, Final
 
 VERSION_MAX: Final = 2**15 - 1
 ZERO_UUID: Final = bytes(16)
+NO_RECORDS: Final = memoryview(b"")
 
 _WIRE: Final = "wire"
 
@@ -124,9 +125,11 @@ def binary(*, since: int = 0, nullable_since: int = VERSION_MAX + 1) -> Any:
     return _declare(wire, b"")
 
 
-def records() -> Any:
+def records(*, nullable: bool = True) -> Any:
     """Record batches: a view of the frame when read; bytes or a `Payload` when written."""
-    return _declare(Wire(kind=Kind.RECORDS, nullable_since=0), None)
+    if nullable:
+        return _declare(Wire(kind=Kind.RECORDS, nullable_since=0), None)
+    return _declare(Wire(kind=Kind.RECORDS), NO_RECORDS)
 
 
 def struct(

@@ -21,6 +21,7 @@ from penstock.protocol.kafka.messages import (
     create_topics,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
     delete_topics,
     describe_configs,
     describe_groups,
@@ -38,6 +39,8 @@ from penstock.protocol.kafka.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    share_group_describe,
+    share_group_heartbeat,
     sync_group,
 )
 from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
@@ -140,6 +143,16 @@ SENSIBLE: dict[Api, Callable[[], Any]] = {
     ),
     apis.CONSUMER_GROUP_DESCRIBE: lambda: consumer_group_describe.ConsumerGroupDescribeRequest(
         ["next"]
+    ),
+    apis.SHARE_GROUP_HEARTBEAT: lambda: share_group_heartbeat.ShareGroupHeartbeatRequest(
+        "shared", "member", 0, subscribed_topic_names=["orders"]
+    ),
+    apis.SHARE_GROUP_DESCRIBE: lambda: share_group_describe.ShareGroupDescribeRequest(["shared"]),
+    apis.DELETE_SHARE_GROUP_OFFSETS: (
+        lambda: delete_share_group_offsets.DeleteShareGroupOffsetsRequest(
+            "shared",
+            [delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic("orders")],
+        )
     ),
     apis.DESCRIBE_TOPIC_PARTITIONS: (
         lambda: describe_topic_partitions.DescribeTopicPartitionsRequest(

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from penstock.coordination.group.share_messages import ShareHeartbeatAnswer
+from penstock.coordination.group.share_messages import ShareHeartbeatAnswer, ShareReset
 from penstock.model.errors import (
     GroupNotEmpty,
     InconsistentProtocol,
     InvalidGroup,
+    StaleTerm,
     UnknownGroup,
     UnknownMember,
 )
@@ -65,7 +66,7 @@ class TestKinds:
             "g",
             "shared",
             "Stable",
-            "",
+            "share",
         )
         assert shell.groups.shared.describe("g").members[0].member_id == "member"
 
@@ -164,3 +165,30 @@ class TestPlaces:
         for one in (shell, shell.restarted()):
             assert one.names() == []
             assert list(one.groups.table.shares) == []
+
+    def test_a_group_without_members_is_let_begin_elsewhere(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.share_write("g", b"first", term=5)
+        shell.share_write("g", b"first", "events")
+        place = shell.share_place(leader_term=5)
+        before = shell.share_read("g", place).incarnation
+        resets = [
+            ShareReset(
+                topic="orders", topic_id=place.topic_id, partition=0, state=b"where it begins"
+            ),
+            ShareReset(topic="events", topic_id="", partition=0, state=b""),
+            ShareReset(topic="events", topic_id="", partition=1, state=b""),
+        ]
+        with pytest.raises(GroupNotEmpty):
+            shell.groups.shared.reset("reset", "g", "second", resets)
+        shell.share("g", -1)
+        shell.does(shell.groups.shared.reset("reset", "g", "second", resets))
+        with pytest.raises(UnknownGroup, match="read it again"):
+            shell.groups.shared.write("write", "g", before, place, b"by who knows nothing of it")
+        for one in (shell, shell.restarted()):
+            assert [state.topic for state in one.groups.shared.places("g")] == ["orders"]
+            found = one.share_read("g", place)
+            assert (found.state, found.incarnation) == (b"where it begins", "second")
+            with pytest.raises(StaleTerm):
+                one.share_read("g", one.share_place(leader_term=4))

@@ -26,7 +26,7 @@ from penstock.coordination.group.classic_messages import (
     SyncAnswer,
     SyncRequest,
 )
-from penstock.coordination.group.coordinator import Coordinator
+from penstock.coordination.group.coordinator import SHARED, Coordinator
 from penstock.model.errors import (
     CoordinatorLoading,
     InconsistentProtocol,
@@ -79,6 +79,8 @@ from penstock.protocol.kafka.messages.sync_group import SyncGroupRequest, SyncGr
 # What a coordinator is asked for: FindCoordinator's key types.
 _GROUP_KEY = 0
 _TRANSACTION_KEY = 1
+# Kafka's word for a shared group.
+SHARE = "share"
 
 
 def group_code(error: PenstockError) -> ErrorCode:
@@ -344,15 +346,19 @@ def list_groups(context: Context, call: Call) -> None:
         call.answer(
             ListGroupsResponse(
                 groups=[
-                    ListedGroup(group.name, group.protocol_type, group.state, group.kind)
+                    ListedGroup(
+                        group.name,
+                        group.protocol_type,
+                        group.state,
+                        SHARE if group.kind == SHARED else group.kind,
+                    )
                     for group in what
                 ]
             )
         )
 
-    context.groups.ask(
-        answer, lambda groups: groups.list(request.states_filter, request.types_filter)
-    )
+    kinds = [SHARED if kind.lower() == SHARE else kind for kind in request.types_filter]
+    context.groups.ask(answer, lambda groups: groups.list(request.states_filter, kinds))
 
 
 def delete_groups(context: Context, call: Call) -> None:

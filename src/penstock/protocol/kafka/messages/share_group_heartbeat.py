@@ -1,0 +1,41 @@
+"""ShareGroupHeartbeat (API 76): all a member of a share group says to its coordinator (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.protocol.kafka.schema import Kind, array, int16, int32, string, struct, uuid
+
+
+@dataclass(slots=True)
+class ShareGroupHeartbeatRequest:
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    rack_id: str | None = string(nullable_since=0, default=None)
+    subscribed_topic_names: Sequence[str] | None = array(
+        Kind.STRING, nullable_since=0, default=None
+    )
+
+
+@dataclass(slots=True)
+class TopicPartitions:
+    topic_id: bytes = uuid()
+    partitions: Sequence[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class Assignment:
+    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
+
+
+@dataclass(slots=True)
+class ShareGroupHeartbeatResponse:
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable_since=0, default=None)
+    member_id: str | None = string(nullable_since=0, default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: Assignment | None = struct(Assignment, nullable_since=0)
