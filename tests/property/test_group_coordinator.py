@@ -24,6 +24,8 @@ STEPS = st.lists(
         st.tuples(st.just("stable"), GROUPS),
         st.tuples(st.just("leave"), GROUPS),
         st.tuples(st.just("consumer"), GROUPS, st.sampled_from([0, 1, 2, -1])),
+        st.tuples(st.just("share"), GROUPS, st.sampled_from([0, 1, 2, -1])),
+        st.tuples(st.just("share write"), GROUPS, TOPICS, st.integers(1, 3), st.binary(max_size=3)),
         st.tuples(st.just("delete"), GROUPS),
         st.tuples(st.just("delete offset"), GROUPS, TOPICS),
         st.tuples(st.just("time"), st.sampled_from([1, 5_000, 60_000, RETENTION_MS])),
@@ -51,6 +53,10 @@ def do(shell: Shell, step: tuple[object, ...]) -> None:
             shell.does(groups.leave("leave", group, request, shell.now_ms))
         case ("consumer", str(group), int(epoch)):
             shell.consumer(group, epoch)
+        case ("share", str(group), int(epoch)):
+            shell.share(group, epoch)
+        case ("share write", str(group), str(topic), int(term), bytes(state)):
+            shell.share_write(group, state, topic, term)
         case ("delete", str(group)):
             shell.does(groups.delete("delete", [group]))
         case ("delete offset", str(group), str(topic)):
@@ -106,6 +112,9 @@ def test_reading_again_leads_to_the_same_groups(steps: list[tuple[object, ...]])
         assert again.restored(shell.now_ms) == []
         assert facts(again) == facts(groups.table)
         assert again.offset_count == groups.table.offset_count
+        assert sorted(again.shares) == sorted(groups.table.shares)
+        assert again.shares.size_bytes == groups.table.shares.size_bytes
+        assert all(again.get(name) is not None for name, _ in again.shares)
         for group in again:
             if isinstance(group.machine, ClassicGroup):
                 assert group.machine.state in (GroupState.STABLE, GroupState.EMPTY)

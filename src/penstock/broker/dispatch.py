@@ -23,6 +23,7 @@ from penstock.broker.handlers import (
     groups,
     produce,
     removals,
+    share_groups,
     staging,
     topics,
 )
@@ -65,6 +66,8 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.CHANGE_PLACEMENT.number: cluster.change_placement,
     calls.ELECT_LEADERS.number: cluster.elect_leaders,
     calls.DESCRIBE_BROKER.number: cluster.describe_broker,
+    calls.READ_SHARE.number: share_groups.read_share,
+    calls.WRITE_SHARE.number: share_groups.write_share,
 }
 
 

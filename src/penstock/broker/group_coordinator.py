@@ -24,6 +24,7 @@ from penstock.coordination.group.consumer_messages import ConsumerGroupConfig, T
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.records import OFFSETS_TOPIC
+from penstock.coordination.group.share_messages import ShareGroupConfig
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.errors import (
     CoordinatorLoading,
@@ -63,6 +64,11 @@ def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
             members_max=config.group_members_max,
         ),
         consumer=ConsumerGroupConfig(
+            session_timeout_ms=config.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            members_max=config.group_members_max,
+        ),
+        share=ShareGroupConfig(
             session_timeout_ms=config.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
             members_max=config.group_members_max,

@@ -1381,38 +1381,44 @@ class SettleResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[Error, _Mapping]]] = ...) -> None: ...
 
 class ReadShareRequest(_message.Message):
-    __slots__ = ("group", "topic_id", "partition")
+    __slots__ = ("group", "topic_id", "partition", "leader_term")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_TERM_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_id: str
     partition: int
-    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+    leader_term: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ...) -> None: ...
 
 class ReadShareResponse(_message.Message):
-    __slots__ = ("is_known", "state", "settings")
+    __slots__ = ("is_known", "state", "settings", "incarnation")
     IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     is_known: bool
     state: bytes
     settings: SharedSettings
-    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class WriteShareRequest(_message.Message):
-    __slots__ = ("group", "topic_id", "partition", "leader_term", "state")
+    __slots__ = ("group", "topic_id", "partition", "leader_term", "state", "incarnation")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_TERM_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_id: str
     partition: int
     leader_term: int
     state: bytes
-    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ..., state: _Optional[bytes] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ..., state: _Optional[bytes] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class WriteShareResponse(_message.Message):
     __slots__ = ()

@@ -54,6 +54,10 @@ class Life:
         """Of handlers, as far as groups need it."""
         return cast(Context, self)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
     async def answered(self, ask: Callable[[Callable[[object], None]], None]) -> object:
         """What the groups answer, or raise."""
         future = asyncio.get_running_loop().create_future()

@@ -10,6 +10,7 @@ import pytest
 from penstock.broker import group_snapshot
 from penstock.broker.group_snapshot import SnapshotJob, build_batches, read_log, read_snapshot
 from penstock.coordination.group.offsets import CommittedOffset
+from penstock.coordination.group.share_states import ShareState
 from penstock.coordination.group.table import Checkpoint
 from penstock.model.errors import CorruptLog
 from penstock.records.view import batches
@@ -24,7 +25,8 @@ CHECKPOINT = Checkpoint(
     [
         ("g", [(b"key", b"value")], []),
         ("h", [], [CommittedOffset(topic="t", topic_id="id", partition=0, offset=5)]),
-    ]
+    ],
+    [("s", ShareState(topic="t", topic_id="id", partition=0, leader_term=1, state=b"state"))],
 )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from penstock.broker.context import Context
+from penstock.broker.group_answers import answered
 from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.offsets import CommittedOffset, check_commit, check_group_name
-from penstock.model.errors import PenstockError, UnknownTopic
+from penstock.model.errors import UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 
 
@@ -42,7 +40,7 @@ async def commit_offsets(
     def ask(answer: Answer) -> None:
         context.groups.submit(answer, lambda groups, now_ms: groups.commit(answer, commit, now_ms))
 
-    await _answered(context, ask)
+    await answered(context, ask)
     return pb.CommitOffsetsResponse()
 
 
@@ -60,7 +58,7 @@ async def fetch_offsets(
         )
 
     response = pb.FetchOffsetsResponse()
-    for committed in await _answered(context, lambda answer: context.groups.ask(answer, find)):
+    for committed in await answered(context, lambda answer: context.groups.ask(answer, find)):
         response.offsets.add(
             topic=committed.topic,
             partition=committed.partition,
@@ -76,21 +74,5 @@ async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.Lis
     def names(groups: Coordinator) -> list[str]:
         return [group.name for group in groups.list()]
 
-    found = await _answered(context, lambda answer: context.groups.ask(answer, names))
+    found = await answered(context, lambda answer: context.groups.ask(answer, names))
     return pb.ListGroupsResponse(groups=found)
-
-
-async def _answered(context: Context, ask: Callable[[Answer], None]) -> Any:
-    """What the groups answer."""
-    answered = context.loop.create_future()
-
-    def answer(what: object) -> None:
-        if answered.done():
-            return  # whoever waited was cancelled
-        if isinstance(what, PenstockError):
-            answered.set_exception(what)
-        else:
-            answered.set_result(what)
-
-    ask(answer)
-    return await answered

@@ -34,6 +34,8 @@ from penstock.coordination.group.offsets import (
     Place,
     check_group_name,
 )
+from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.shared_groups import SharedGroups, check_not_shared
 from penstock.coordination.group.subscription import CONSUMER_PROTOCOL_TYPE
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
 from penstock.model.errors import (
@@ -50,6 +52,7 @@ from penstock.model.limits import GROUP_OFFSETS_MAX
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
+SHARED: Final = "shared"
 
 # How often offsets that nobody needs are looked for, as Kafka's offsets.retention.check.interval.
 _SWEEP_INTERVAL_MS: Final = 10 * 60 * 1000
@@ -91,6 +94,7 @@ class Coordinator:
         self._config = config
         self._topic_id_of = topic_id_of
         self.table = GroupTable(config)
+        self.shared = SharedGroups(config, self.table)
         # When the next sweep begins, when the last one did, and the groups it has yet to look at.
         # None: an interval from now. A clock that is wrong at a start is set right meanwhile.
         self._sweep_ms: int | None = None
@@ -136,7 +140,7 @@ class Coordinator:
     def on_topics_changed(self) -> None:
         """Topics have come, gone or grown."""
         for group in self.table:
-            if isinstance(group.machine, ConsumerGroup):
+            if isinstance(group.machine, ConsumerGroup | ShareGroup):
                 group.machine.on_topics_changed()
 
     # --- offsets -------------------------------------------------------------------------------
@@ -169,6 +173,7 @@ class Coordinator:
         group = self._get(name)
         if group is None:
             return GroupOffsets()
+        check_not_shared(group, UnknownGroup)
         if isinstance(group.machine, ConsumerGroup):
             group.machine.check_fetch(member_id, member_epoch)
         return group.offsets
@@ -176,6 +181,7 @@ class Coordinator:
     def delete_offsets(self, ticket: Ticket, name: str, places: Sequence[Place]) -> Effects:
         """Answered with one error, or None, for each place. One that is not there is no error."""
         group = self._find(name)
+        check_not_shared(group, UnknownGroup)
         usage = group.usage()
         if not group.is_empty and _protocol_type(group) != CONSUMER_PROTOCOL_TYPE:
             raise GroupNotEmpty
@@ -228,7 +234,7 @@ class Coordinator:
 
     def describe_classic(self, name: str) -> GroupDescription:
         group = self._find(name)
-        if isinstance(group.machine, ConsumerGroup):
+        if isinstance(group.machine, ConsumerGroup | ShareGroup):
             raise UnknownGroup(f"Group {name!r} is not a classic group.")
         if group.machine is not None:
             return group.machine.describe()
@@ -281,6 +287,14 @@ class Coordinator:
                 self._retire(group, wall_ms, effects)
 
     def _retire(self, group: Group, wall_ms: int, effects: Effects) -> None:
+        if isinstance(group.machine, ShareGroup):
+            left = [
+                kept
+                for kept in self.table.shares.of(group.name)
+                if self._topic_id_of(kept.topic) != kept.topic_id
+            ]
+            effects.extend(self.shared.retire(group, left, wall_ms))
+            return
         retention_ms = self._config.offsets_retention_ms
         expired = group.offsets.expired(group.usage(), retention_ms, wall_ms)
         gone = [
@@ -319,6 +333,7 @@ class Coordinator:
         group = self.table.get_or_create(name)
         if isinstance(group.machine, ClassicGroup):
             return group, group.machine
+        check_not_shared(group, InconsistentProtocol)
         if not group.is_empty:
             raise InconsistentProtocol(
                 f"Group {name!r} has members that use the next generation protocol: let this "
@@ -331,6 +346,7 @@ class Coordinator:
         group = self.table.get_or_create(name)
         if isinstance(group.machine, ConsumerGroup):
             return group, group.machine
+        check_not_shared(group, UnknownGroup)
         if not group.is_empty:
             raise UnknownGroup(
                 f"Group {name!r} has members that use the classic protocol: let this consumer "
@@ -366,10 +382,11 @@ class Coordinator:
 
 
 def _check_committer(group: Group, request: CommitRequest, now_ms: int) -> None:
+    check_not_shared(group, UnknownGroup)
     machine = group.machine
     if isinstance(machine, ClassicGroup):
         machine.check_commit(request.member_id, request.instance_id, request.generation, now_ms)
-    elif machine is not None:
+    elif isinstance(machine, ConsumerGroup):
         machine.check_commit(request.member_id, request.generation)
     elif request.generation >= 0:
         raise UnknownMember
@@ -379,15 +396,15 @@ def _protocol_type(group: Group) -> str:
     machine = group.machine
     if isinstance(machine, ClassicGroup):
         return machine.protocol_type or ""
-    return "" if machine is None else CONSUMER_PROTOCOL_TYPE
+    return CONSUMER_PROTOCOL_TYPE if isinstance(machine, ConsumerGroup) else ""
 
 
 def _listed(group: Group) -> ListedGroup:
     machine = group.machine
-    is_consumer = isinstance(machine, ConsumerGroup)
+    kinds = {ConsumerGroup: CONSUMER, ShareGroup: SHARED}
     return ListedGroup(
         name=group.name,
-        kind=CONSUMER if is_consumer else CLASSIC,
+        kind=kinds.get(type(machine), CLASSIC),
         state=(GroupState.EMPTY if machine is None else machine.state).value,
         protocol_type=_protocol_type(group),
     )

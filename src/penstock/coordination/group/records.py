@@ -19,6 +19,7 @@ OFFSETS_TOPIC: Final = "__offsets"
 
 OFFSET_KIND: Final = "offset"
 CLASSIC_KIND: Final = "group"
+SHARE_STATE_KIND: Final = "share-state"
 
 
 class RecordKey(NamedTuple):
@@ -35,7 +36,7 @@ def read_key(key: bytes) -> RecordKey:
     try:
         what = json.loads(key)
         kind = what.get("kind", OFFSET_KIND)
-        if kind != OFFSET_KIND:
+        if kind not in (OFFSET_KIND, SHARE_STATE_KIND):
             return RecordKey(str(kind), str(what["group"]), "", -1)
         return RecordKey(kind, str(what["group"]), str(what["topic"]), int(what["partition"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

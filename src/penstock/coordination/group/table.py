@@ -26,15 +26,22 @@ from penstock.coordination.group.offsets import (
 from penstock.coordination.group.records import (
     CLASSIC_KIND,
     OFFSET_KIND,
+    SHARE_STATE_KIND,
     encode_offset,
     offset_key,
     read_key,
     read_offset,
 )
+from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.share_messages import ShareGroupConfig
+from penstock.coordination.group.share_records import SHARED_KINDS
+from penstock.coordination.group.share_states import ShareState, ShareStates, encode_state
 from penstock.model.errors import Busy, CorruptLog
 from penstock.model.limits import GROUPS_BYTES_MAX, GROUPS_MAX
 
 _NOBODY: Final[frozenset[str]] = frozenset()
+
+Machine = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,7 @@ class CoordinatorConfig:
 
     classic: GroupConfig
     consumer: ConsumerGroupConfig
+    share: ShareGroupConfig
     offsets_retention_ms: int
     """How long offsets outlive the members of their group."""
 
@@ -62,7 +70,7 @@ class Group:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.machine: ClassicGroup | ConsumerGroup | None = None
+        self.machine: Machine | None = None
         self.offsets = GroupOffsets()
         # The last record of each key that its machine has written, in the order of the topic.
         self.records: dict[bytes, bytes] = {}
@@ -125,6 +133,7 @@ class GroupTable:
         self._config = config
         self._groups: dict[str, Group] = {}
         self._wakes: list[tuple[int, str]] = []
+        self.shares = ShareStates()
         self.offset_count = 0
         """Of all groups together."""
         self.size_bytes = 0
@@ -202,12 +211,13 @@ class GroupTable:
             Record(key=offset_key(group.name, committed.topic, committed.partition), value=None)
             for committed in group.offsets
         ]
+        tombstones += self.shares.remove_group(group.name)
         self.offset_count -= len(group.offsets)
         del self._groups[group.name]
         return tombstones
 
     def drop_if_nothing(self, group: Group) -> None:
-        if group.is_nothing:
+        if group.is_nothing and group.name not in self.shares:
             self._groups.pop(group.name, None)
 
     def _count(self, group: Group) -> None:
@@ -252,7 +262,9 @@ class GroupTable:
         """Take in one record of the internal topic. After the last one: `restored`."""
         what = read_key(key)
         group = self._groups.setdefault(what.group, Group(what.group))
-        if what.kind != OFFSET_KIND:
+        if what.kind == SHARE_STATE_KIND:
+            self.shares.apply(what, value)
+        elif what.kind != OFFSET_KIND:
             group.note(Record(key=key, value=value))
         elif value is not None:
             self.offset_count += group.offsets.put(read_offset(what, value, timestamp_ms))
@@ -273,10 +285,13 @@ class GroupTable:
             self.acted(group, Effects())
         return problems
 
-    def _restore(self, group: Group, now_ms: int) -> ClassicGroup | ConsumerGroup:
+    def _restore(self, group: Group, now_ms: int) -> Machine:
         [(key, value), *others] = group.records.items()
-        if read_key(key).kind == CLASSIC_KIND and not others:
+        kind = read_key(key).kind
+        if kind == CLASSIC_KIND and not others:
             return ClassicGroup.restore(group.name, self._config.classic, value, now_ms)
+        if kind in SHARED_KINDS:
+            return ShareGroup.restore(group.name, self._config.share, group.records.items(), now_ms)
         return ConsumerGroup.restore(
             group.name, self._config.consumer, group.records.items(), now_ms
         )
@@ -284,7 +299,8 @@ class GroupTable:
     def checkpoint(self) -> Checkpoint:
         """The table as it is now, for a snapshot that is written while it goes on changing."""
         return Checkpoint(
-            [(group.name, list(group.records.items()), group.offsets.copy()) for group in self]
+            [(group.name, list(group.records.items()), group.offsets.copy()) for group in self],
+            list(self.shares),
         )
 
 
@@ -292,12 +308,16 @@ class Checkpoint:
     """A table at one moment."""
 
     def __init__(
-        self, groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]]
+        self,
+        groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]],
+        shares: list[tuple[str, ShareState]],
     ) -> None:
         self._groups = groups
+        self._shares = shares
 
     def __len__(self) -> int:
-        return sum(len(records) + len(offsets) for _, records, offsets in self._groups)
+        count = sum(len(records) + len(offsets) for _, records, offsets in self._groups)
+        return count + len(self._shares)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values that lead to the table from nothing."""
@@ -307,3 +327,7 @@ class Checkpoint:
                 record = encode_offset(name, committed)
                 assert record.value is not None
                 yield record.key, record.value
+        for name, kept in self._shares:
+            record = encode_state(name, kept)
+            assert record.value is not None
+            yield record.key, record.value

@@ -17,6 +17,13 @@ from penstock.coordination.group.consumer_messages import (
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.effects import Effects, Record
 from penstock.coordination.group.offsets import CommittedOffset
+from penstock.coordination.group.share_messages import (
+    ShareGroupConfig,
+    ShareHeartbeat,
+    ShareHeartbeatAnswer,
+    SharePlace,
+    ShareReadAnswer,
+)
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.ids import TopicId
 
@@ -24,6 +31,7 @@ RETENTION_MS = 1_000_000
 CONFIG = CoordinatorConfig(
     classic=GroupConfig(initial_rebalance_delay_ms=0),
     consumer=ConsumerGroupConfig(),
+    share=ShareGroupConfig(),
     offsets_retention_ms=RETENTION_MS,
 )
 # A subscription to "orders" as Kafka's consumers write it: version 0, topics, no user data.
@@ -102,6 +110,42 @@ class Shell:
         answer = self.consumer(group)
         assert isinstance(answer, ConsumerHeartbeatAnswer), answer
         return answer
+
+    def share(self, group: str, member_epoch: int = 0, **changes: object) -> object:
+        """A heartbeat of the one member of a shared group."""
+        settings: dict[str, object] = {
+            "member_id": "member",
+            "member_epoch": member_epoch,
+            "new_incarnation": f"made at {self.now_ms}",
+            "topic_names": frozenset({"orders"}) if member_epoch == 0 else None,
+        }
+        request = ShareHeartbeat(**(settings | changes))  # type: ignore[arg-type]
+        effects = self.groups.shared.heartbeat("beat", group, request, TOPICS, self.now_ms)
+        return self.does(effects)["beat"]
+
+    def share_joined(self, group: str) -> ShareHeartbeatAnswer:
+        answer = self.share(group)
+        assert isinstance(answer, ShareHeartbeatAnswer), answer
+        return answer
+
+    def share_place(self, topic: str = "orders", leader_term: int = 1) -> SharePlace:
+        return SharePlace(
+            topic=topic,
+            topic_id=self.topic_ids[topic],
+            partition=0,
+            leader_term=leader_term,
+        )
+
+    def share_read(self, group: str, place: SharePlace) -> ShareReadAnswer:
+        answer = self.does(self.groups.shared.read("read", group, place))["read"]
+        assert isinstance(answer, ShareReadAnswer), answer
+        return answer
+
+    def share_write(self, group: str, state: bytes, topic: str = "orders", term: int = 1) -> None:
+        """By a leader that reads first."""
+        place = self.share_place(topic, term)
+        incarnation = self.share_read(group, place).incarnation
+        self.does(self.groups.shared.write("write", group, incarnation, place, state))
 
     def commit(
         self, group: str, offset: int = 1, topic: str = "orders", **changes: object

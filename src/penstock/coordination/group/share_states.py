@@ -1,0 +1,190 @@
+"""Where the shared groups stand in their partitions: what the leaders of those have written down.
+
+Not what the bytes mean: whoever leads a partition makes them (`coordination.delivery`). The
+invariants: a leader that was told its place is the only one that changes it until the next leader
+asks, so what one of them was told is settled stays settled; and all states together are bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.coordination.group.effects import Record
+from penstock.coordination.group.offsets import Place
+from penstock.coordination.group.records import SHARE_STATE_KIND, RecordKey
+from penstock.coordination.group.share_messages import SharePlace
+from penstock.model.errors import Busy, CorruptLog, InvalidRequest, StaleTerm
+from penstock.model.limits import (
+    SHARE_STATE_BYTES_EACH,
+    SHARE_STATE_BYTES_MAX,
+    SHARE_STATES_BYTES_MAX,
+)
+
+
+class ShareState(NamedTuple):
+    """Of one group in one partition."""
+
+    topic: str
+    topic_id: str
+    """A topic that was deleted and made again is another topic, where nobody has read yet."""
+    partition: int
+    leader_term: int
+    """Of the last leader that asked: nobody else writes."""
+    state: bytes
+    """Empty until the leader has written something."""
+
+    @property
+    def size_bytes(self) -> int:
+        return SHARE_STATE_BYTES_EACH + len(self.state)
+
+
+class ShareStates:
+    """Of all groups, by their names."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Place, ShareState]] = {}
+        self.size_bytes = 0
+        """What all of them take in memory."""
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._groups
+
+    def __iter__(self) -> Iterator[tuple[str, ShareState]]:
+        for group, states in self._groups.items():
+            for state in states.values():
+                yield group, state
+
+    def of(self, group: str) -> list[ShareState]:
+        return list(self._groups.get(group, {}).values())
+
+    # --- what leaders do -----------------------------------------------------------------------
+
+    def take_over(self, group: str, place: SharePlace) -> tuple[bytes, list[Record]]:
+        """The state, for whoever leads the partition in this term, and what to write down so that
+        nobody of an earlier term changes it any more."""
+        kept = self._find(group, place)
+        if kept is not None and kept.leader_term == place.leader_term:
+            return kept.state, []
+        state = b"" if kept is None else kept.state
+        return state, [self._put(group, _state(place, state))]
+
+    def write(self, group: str, place: SharePlace, state: bytes) -> Record:
+        """Only who has asked may write: it could not know what it replaces."""
+        if not 0 < len(state) <= SHARE_STATE_BYTES_MAX:
+            raise InvalidRequest(
+                f"The state of a shared group in {place.topic}-{place.partition} has {len(state)} "
+                f"bytes: it must have 1 to {SHARE_STATE_BYTES_MAX}."
+            )
+        kept = self._find(group, place)
+        if kept is None or kept.leader_term != place.leader_term:
+            raise StaleTerm(
+                f"Group {group!r} was not asked where it stands in {place.topic}-"
+                f"{place.partition} in term {place.leader_term}: read it first."
+            )
+        return self._put(group, _state(place, state))
+
+    def _find(self, group: str, place: SharePlace) -> ShareState | None:
+        """What is kept of this very topic; StaleTerm if a later leader has asked."""
+        kept = self._groups.get(group, {}).get((place.topic, place.partition))
+        if kept is None or kept.topic_id != place.topic_id:
+            return None
+        if place.leader_term < kept.leader_term:
+            raise StaleTerm(
+                f"{place.topic}-{place.partition} has had a leader in term {kept.leader_term}, "
+                f"and this is one of term {place.leader_term}."
+            )
+        return kept
+
+    def _put(self, group: str, state: ShareState) -> Record:
+        earlier = self._groups.get(group, {}).get((state.topic, state.partition))
+        growth = state.size_bytes - (0 if earlier is None else earlier.size_bytes)
+        if growth > 0 and self.size_bytes + growth > SHARE_STATES_BYTES_MAX:
+            raise Busy(
+                f"The broker keeps {SHARE_STATES_BYTES_MAX} bytes of where shared groups stand and "
+                "no more: delete groups that nobody needs."
+            )
+        self._keep(group, state)
+        return encode_state(group, state)
+
+    # --- the table -----------------------------------------------------------------------------
+
+    def remove(self, group: str, topic: str, partition: int) -> Record | None:
+        if not self._drop(group, topic, partition):
+            return None
+        return Record(key=state_key(group, topic, partition), value=None)
+
+    def remove_group(self, group: str) -> list[Record]:
+        return [
+            Record(key=state_key(group, kept.topic, kept.partition), value=None)
+            for kept in self.of(group)
+            if self._drop(group, kept.topic, kept.partition)
+        ]
+
+    def apply(self, key: RecordKey, value: bytes | None) -> None:
+        """Take in one record of the internal topic."""
+        if value is None:
+            self._drop(key.group, key.topic, key.partition)
+        else:
+            self._keep(key.group, _read(key, value))
+
+    def _keep(self, group: str, state: ShareState) -> None:
+        self._drop(group, state.topic, state.partition)
+        self._groups.setdefault(group, {})[state.topic, state.partition] = state
+        self.size_bytes += state.size_bytes
+
+    def _drop(self, group: str, topic: str, partition: int) -> bool:
+        states = self._groups.get(group, {})
+        dropped = states.pop((topic, partition), None)
+        if dropped is None:
+            return False
+        self.size_bytes -= dropped.size_bytes
+        if not states:
+            del self._groups[group]
+        return True
+
+
+def state_key(group: str, topic: str, partition: int) -> bytes:
+    what = {"kind": SHARE_STATE_KIND, "group": group, "topic": topic, "partition": partition}
+    return json.dumps(what, separators=(",", ":")).encode()
+
+
+def encode_state(group: str, kept: ShareState) -> Record:
+    value = {
+        "topic_id": kept.topic_id,
+        "leader_term": kept.leader_term,
+        "state": b64encode(kept.state).decode(),
+    }
+    return Record(
+        key=state_key(group, kept.topic, kept.partition),
+        value=json.dumps(value, separators=(",", ":")).encode(),
+    )
+
+
+def _state(place: SharePlace, state: bytes) -> ShareState:
+    return ShareState(
+        topic=place.topic,
+        topic_id=place.topic_id,
+        partition=place.partition,
+        leader_term=place.leader_term,
+        state=state,
+    )
+
+
+def _read(key: RecordKey, value: bytes) -> ShareState:
+    try:
+        what = json.loads(value)
+        return ShareState(
+            topic=key.topic,
+            topic_id=str(what["topic_id"]),
+            partition=key.partition,
+            leader_term=int(what["leader_term"]),
+            state=b64decode(what["state"], validate=True),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptLog(
+            f"Where shared group {key.group!r} stands in {key.topic}-{key.partition} cannot be "
+            f"read: {error!r}; delete the group."
+        ) from error

@@ -1,0 +1,121 @@
+"""What is asked of shared groups: by their members, by the leaders of partitions, by people.
+
+Not durability or sockets, as in `coordinator`, of which this is a part. The invariants: a name is
+one kind of group for as long as anything of it is there; and a group that was deleted and made
+again takes nothing from whoever leads a partition for the one before.
+"""
+
+from __future__ import annotations
+
+from penstock.coordination.group.consumer_messages import JOIN_EPOCH, Topics
+from penstock.coordination.group.effects import Effects, Ticket
+from penstock.coordination.group.offsets import check_group_name
+from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.share_messages import (
+    ShareGroupDescription,
+    ShareHeartbeat,
+    SharePlace,
+    ShareReadAnswer,
+)
+from penstock.coordination.group.share_states import ShareState
+from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
+from penstock.model.errors import PenstockError, UnknownGroup, UnknownMember
+
+
+class SharedGroups:
+    """The shared ones among all groups."""
+
+    def __init__(self, config: CoordinatorConfig, table: GroupTable) -> None:
+        self._config = config
+        self._table = table
+
+    # --- members -------------------------------------------------------------------------------
+
+    def heartbeat(
+        self, ticket: Ticket, name: str, request: ShareHeartbeat, topics: Topics, now_ms: int
+    ) -> Effects:
+        check_group_name(name)
+        if request.member_epoch != JOIN_EPOCH and self._table.get(name) is None:
+            raise UnknownMember  # so that it joins again
+        self._table.check_room(name, request.member_id)
+        group = self._table.get_or_create(name)
+        machine = group.machine
+        if not isinstance(machine, ShareGroup):
+            if machine is not None or group.offsets:
+                raise UnknownGroup(
+                    f"Group {name!r} is not a shared group: take another name, or delete it first."
+                )
+            machine = ShareGroup(name, self._config.share)
+        effects = Effects()
+        acted = machine.heartbeat(ticket, request, topics, now_ms)
+        if group.machine is None and machine.member_count:
+            # What was left of a group whose records nobody could read.
+            effects.records.extend(self._table.forget_members(group))
+            group.machine = machine
+        effects.extend(acted)
+        return self._table.acted(group, effects)
+
+    # --- leaders of partitions -----------------------------------------------------------------
+
+    def read(self, ticket: Ticket, name: str, place: SharePlace) -> Effects:
+        """Answered with ShareReadAnswer. From then on nobody of an earlier term writes there."""
+        machine = self._find(name)
+        state, records = self._table.shares.take_over(name, place)
+        effects = Effects(records=records)
+        facts = machine.facts
+        answer = ShareReadAnswer(
+            state=state, settings=facts.settings, incarnation=facts.incarnation
+        )
+        effects.answer(ticket, answer)
+        return effects
+
+    def write(
+        self, ticket: Ticket, name: str, incarnation: str, place: SharePlace, state: bytes
+    ) -> Effects:
+        """Answered with None."""
+        if self._find(name).facts.incarnation != incarnation:
+            raise UnknownGroup(f"Group {name!r} was deleted and made again: read it again.")
+        effects = Effects(records=[self._table.shares.write(name, place, state)])
+        effects.answer(ticket, None)
+        return effects
+
+    # --- people --------------------------------------------------------------------------------
+
+    def describe(self, name: str) -> ShareGroupDescription:
+        return self._find(name).describe()
+
+    def places(self, name: str) -> list[ShareState]:
+        """Where the group stands, as it was written last; CorruptLog is whoever reads it's."""
+        self._find(name)
+        return [kept for kept in self._table.shares.of(name) if kept.state]
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def retire(self, group: Group, gone: list[ShareState], wall_ms: int) -> Effects:
+        """Let go of places in topics that are gone, and of a group that nobody has used for as
+        long as offsets are kept."""
+        effects = Effects()
+        for kept in gone:
+            tombstone = self._table.shares.remove(group.name, kept.topic, kept.partition)
+            if tombstone is not None:
+                effects.record(tombstone)
+        since_ms = group.usage().empty_since_ms
+        if since_ms is not None and wall_ms >= since_ms + self._config.offsets_retention_ms:
+            effects.records.extend(self._table.remove(group))
+        return effects
+
+    def _find(self, name: str) -> ShareGroup:
+        check_group_name(name)
+        group = self._table.get(name)
+        if group is None or not isinstance(group.machine, ShareGroup):
+            raise UnknownGroup(f"There is no shared group {name!r}: let a member join first.")
+        return group.machine
+
+
+def check_not_shared(group: Group, error: type[PenstockError]) -> None:
+    """Refuse what only groups of the other kinds do."""
+    if isinstance(group.machine, ShareGroup):
+        raise error(
+            f"Group {group.name!r} is a shared group, whose members acknowledge messages one by "
+            "one: take another name, or delete it first."
+        )

@@ -1,0 +1,113 @@
+"""Shared groups (KIP-932): the scenarios of tests/golden/groups/share, and what a scenario cannot
+say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.coordination.group.consumer_messages import TopicFacts
+from penstock.coordination.group.effects import Effects
+from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.share_messages import (
+    ShareGroupConfig,
+    ShareHeartbeat,
+    ShareHeartbeatAnswer,
+)
+from penstock.model.errors import CorruptLog
+from tests.consumer_model import topic_id
+from tests.golden.groups.share_script import ShareScript
+from tests.golden_files import run_golden
+
+SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "groups" / "share").glob("*.txt"))
+TOPICS = {"orders": TopicFacts(topic_id("orders"), 10)}
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario(path: Path) -> None:
+    """R-DEL-3"""
+    run_golden(path, ShareScript().interpret)
+
+
+def beat(group: ShareGroup, member: str, epoch: int = 0) -> tuple[ShareHeartbeatAnswer, Effects]:
+    request = ShareHeartbeat(
+        member_id=member,
+        member_epoch=epoch,
+        new_incarnation="first",
+        topic_names=frozenset(["orders"]) if epoch == 0 else None,
+    )
+    effects = group.heartbeat("ticket", request, TOPICS, 0)
+    [(_, answer)] = effects.answers
+    assert isinstance(answer, ShareHeartbeatAnswer), answer
+    return answer, effects
+
+
+def test_small_groups_call_often_and_large_ones_do_not() -> None:
+    group = ShareGroup("g", ShareGroupConfig(members_max=2_000))
+    answer, _ = beat(group, "first")
+    assert answer.heartbeat_interval_ms == 500
+    for number in range(1_500):
+        answer, _ = beat(group, f"m{number}")
+        assert 1000 * group.member_count <= 201 * answer.heartbeat_interval_ms or (
+            answer.heartbeat_interval_ms == 5_000
+        )
+    assert answer.heartbeat_interval_ms == 5_000
+
+
+def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
+    group = ShareGroup("g", ShareGroupConfig())
+    joined, effects = beat(group, "m")
+    assert effects.records
+    again, effects = beat(group, "m", joined.member_epoch)
+    assert (again.assignment, effects.records) == (None, [])
+
+
+def records_of(*members: str) -> dict[bytes, bytes]:
+    group = ShareGroup("g", ShareGroupConfig())
+    records: dict[bytes, bytes] = {}
+    for member in members:
+        for record in beat(group, member)[1].records:
+            assert record.value is not None
+            records[record.key] = record.value
+    return records
+
+
+def restored(records: dict[bytes, bytes]) -> ShareGroup:
+    return ShareGroup.restore("g", ShareGroupConfig(), records.items(), 0)
+
+
+def test_targets_that_were_cut_off_are_worked_out_again() -> None:
+    records = records_of("a", "b")
+    [key] = [key for key in records if json.loads(key) == target("b")]
+    del records[key]
+    group = restored(records)
+    answer, _ = beat(group, "b", 2)
+    assert answer.member_epoch == 3
+    assert answer.assignment
+    assert beat(group, "a", 2)[0].assignment
+
+
+def target(member: str) -> dict[str, str]:
+    return {"kind": "share-target", "group": "g", "member": member}
+
+
+def test_records_without_the_group_cannot_be_read() -> None:
+    records = records_of("a")
+    [key] = [key for key in records if json.loads(key)["kind"] == "share-group"]
+    del records[key]
+    with pytest.raises(CorruptLog, match="do not say what it is"):
+        restored(records)
+
+
+def test_the_group_keeps_the_name_of_its_first_life() -> None:
+    group = restored(records_of("a"))
+    request = ShareHeartbeat(
+        member_id="b",
+        member_epoch=0,
+        new_incarnation="second",
+        topic_names=frozenset(["orders"]),
+    )
+    group.heartbeat("ticket", request, TOPICS, 0)
+    assert group.facts.incarnation == "first"

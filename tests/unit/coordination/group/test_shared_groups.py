@@ -1,0 +1,166 @@
+"""Shared groups among the others: one name is one kind, and what is asked of each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.coordination.group.share_messages import ShareHeartbeatAnswer
+from penstock.model.errors import (
+    GroupNotEmpty,
+    InconsistentProtocol,
+    InvalidGroup,
+    UnknownGroup,
+    UnknownMember,
+)
+from tests.unit.coordination.group.harness import RETENTION_MS, Shell
+
+
+class TestKinds:
+    def test_what_a_shared_group_is_not_asked(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        assert shell.share("g", -1)
+        with pytest.raises(InconsistentProtocol, match="is a shared group"):
+            shell.join("g")
+        with pytest.raises(UnknownGroup, match="is a shared group"):
+            shell.consumer("g")
+        with pytest.raises(UnknownGroup, match="is a shared group"):
+            shell.commit("g")
+        with pytest.raises(UnknownGroup, match="is a shared group"):
+            shell.offset("g")
+        with pytest.raises(UnknownGroup, match="is a shared group"):
+            shell.groups.delete_offsets("delete", "g", [("orders", 0)])
+        with pytest.raises(UnknownGroup, match="not a classic group"):
+            shell.groups.describe_classic("g")
+        with pytest.raises(UnknownGroup, match="not a consumer group"):
+            shell.groups.describe_consumer("g")
+
+    @pytest.mark.parametrize("kind", ["stable", "consumer_joined", "commit"])
+    def test_who_has_another_kind_is_not_shared(self, kind: str) -> None:
+        shell = Shell()
+        getattr(shell, kind)("g")
+        for epoch in (0, 1):
+            with pytest.raises(UnknownGroup, match="is not a shared group"):
+                shell.share("g", epoch)
+        with pytest.raises(UnknownGroup):
+            shell.groups.shared.describe("g")
+
+    def test_a_name_is_free_when_its_group_is_deleted(self) -> None:
+        shell = Shell()
+        shell.commit("g")
+        shell.does(shell.groups.delete("delete", ["g"]))
+        shell.share_joined("g")
+        shell.share("g", -1)
+        shell.does(shell.groups.delete("delete", ["g"]))
+        shell.stable("g")
+
+    def test_it_is_listed(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.commit("other")
+        [found] = shell.groups.list(kinds=["Shared"])
+        assert (found.name, found.kind, found.state, found.protocol_type) == (
+            "g",
+            "shared",
+            "Stable",
+            "",
+        )
+        assert shell.groups.shared.describe("g").members[0].member_id == "member"
+
+
+class TestMembers:
+    def test_one_that_is_refused_makes_no_group(self) -> None:
+        shell = Shell()
+        assert isinstance(shell.share("g", topic_names=frozenset()), Exception)
+        with pytest.raises(UnknownMember):
+            shell.share("g", 1)
+        with pytest.raises(InvalidGroup):
+            shell.share("")
+        assert shell.names() == []
+        assert shell.log == []
+
+    def test_topics_that_grow_are_seen(self) -> None:
+        shell = Shell()
+        joined = shell.share_joined("g")
+        shell.groups.on_topics_changed()
+        again = shell.share("g", joined.member_epoch)
+        assert isinstance(again, ShareHeartbeatAnswer)
+        assert again.member_epoch == joined.member_epoch
+
+    def test_a_silent_one_is_removed(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.now_ms += 45_000
+        shell.expire()
+        assert shell.groups.shared.describe("g").members == ()
+
+    def test_a_group_whose_records_cannot_be_read_keeps_its_places(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.share_write("g", b"place")
+        key = json.dumps({"kind": "share-group", "group": "g"}, separators=(",", ":")).encode()
+        again = Shell()
+        for record in shell.log:
+            again.groups.table.apply(record.key, record.value, 0)
+        again.groups.table.apply(key, b"{}", 0)
+        assert len(again.groups.table.restored(1)) == 1
+        assert isinstance(again.share("g", 1), UnknownMember)
+        again.share_joined("g")
+        assert again.share_read("g", again.share_place()).state == b"place"
+
+
+class TestPlaces:
+    def test_they_are_those_that_were_written(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.share_read("g", shell.share_place("events"))
+        shell.share_write("g", b"state")
+        for one in (shell, shell.restarted()):
+            [found] = one.groups.shared.places("g")
+            assert (found.topic, found.partition, found.state) == ("orders", 0, b"state")
+
+    def test_they_go_with_the_group(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.share_write("g", b"state")
+        outcomes = shell.does(shell.groups.delete("delete", ["g"]))["delete"]
+        assert isinstance(outcomes, list)
+        assert isinstance(outcomes[0], GroupNotEmpty)
+        shell.share("g", -1)
+        shell.does(shell.groups.delete("delete", ["g"]))
+        for one in (shell, shell.restarted()):
+            assert one.names() == []
+            assert list(one.groups.table.shares) == []
+
+    def test_they_go_with_their_topic(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.share_write("g", b"state")
+        shell.share_write("g", b"state", "events")
+        shell.expire()
+        shell.topic_ids["orders"] = "another"
+        for _ in range(200):  # heartbeats, while the next sweep is awaited
+            shell.now_ms += 10_000
+            shell.share("g", 1)
+            shell.expire()
+        for one in (shell, shell.restarted()):
+            assert [state.topic for _, state in one.groups.table.shares] == ["events"]
+
+    def test_a_group_that_nobody_uses_goes_when_its_time_is_over(self) -> None:
+        shell = Shell()
+        shell.share_joined("g")
+        shell.share_write("g", b"state")
+        shell.share("g", -1)
+        shell.expire()
+        left_ms = shell.now_ms
+        while shell.now_ms < left_ms + RETENTION_MS - 600_000:
+            shell.now_ms += 300_000
+            shell.expire()
+        assert shell.names() == ["g"]
+        shell.now_ms += 1_800_000
+        shell.expire()
+        for one in (shell, shell.restarted()):
+            assert one.names() == []
+            assert list(one.groups.table.shares) == []
