@@ -121,6 +121,20 @@ GROUP_NEW_MEMBER_WAIT_MS_MAX: Final = 5 * 60 * 1000
 # With less a member would be removed before its next request can arrive.
 GROUP_REBALANCE_TIMEOUT_MS_MIN: Final = 1_000
 
+# --- leases of shared groups -------------------------------------------------------------------
+
+# Offsets from the first that is not done to the last that is leased: what a group keeps of a
+# partition is at most five bytes for each, and so fits into 64 KiB with all that is about it.
+SHARE_WINDOW_OFFSETS_MAX: Final = 10_000
+# What a member may say of why it failed: kept for each message until its dead letter is written.
+SHARE_REASON_CHARACTERS_MAX: Final = 256
+# And of all of them together what is durable before that; beyond it a new leader does not know.
+SHARE_REASONS_BYTES_MAX: Final = 4 * KIB
+# A message may be released for later, for so long: it keeps its place in the window, so that the
+# group does not get further than a window beyond it. Delayed messages have no such limit.
+SHARE_DELAY_MS_MAX: Final = 24 * 60 * 60 * 1000
+# What shared groups allow for attempts, and what one byte holds.
+SHARE_ATTEMPTS_MAX: Final = 100
 # --- shared groups -----------------------------------------------------------------------------
 
 # How long a message is one member's: shorter than a second it runs out on the way, and for longer

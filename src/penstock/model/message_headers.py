@@ -36,3 +36,14 @@ REDRIVES: Final = "penstock-redrives"
 
 PRIORITY_DEFAULT: Final = 4
 PRIORITY_MAX: Final = 9
+
+# Of 64 bits, as offsets and times are.
+_NUMBER_MAX: Final = 2**63 - 1
+
+
+def read_number(value: bytes | None) -> int | None:
+    """A header's number, from 0 to the largest of 64 bits; None if it is anything else."""
+    if value is None or not 0 < len(value) <= 19 or not value.isdigit():
+        return None
+    number = int(value)
+    return number if number <= _NUMBER_MAX else None

@@ -45,6 +45,7 @@ Message = _codec.Message
 count_keys = _codec.count_keys
 decode_batch = _codec.decode_batch
 decode_messages = _codec.decode_messages
+locate_records = _codec.locate_records
 
 decode_columns = _column_decoder.decode_columns
 decode_pieces = _column_decoder.decode_pieces
@@ -73,5 +74,6 @@ __all__ = [
     "decode_pieces",
     "encode_columns",
     "hash_partitions",
+    "locate_records",
     "murmur2",
 ]

@@ -186,6 +186,21 @@ def count_keys(header: BatchHeader, batch: memoryview, bytes_max: int) -> int:
     return keys
 
 
+def locate_records(
+    header: BatchHeader, batch: memoryview, bytes_max: int
+) -> tuple[list[int], list[int]]:
+    """The offset of each record of one checked batch, and where in the decompressed records it
+    ends: the next begins there."""
+    cursor: Cursor = open_batch(header, batch, bytes_max)
+    offsets: list[int] = []
+    ends: list[int] = []
+    while cursor.advance():
+        cursor.skip_headers()
+        offsets.append(cursor.offset)
+        ends.append(cursor.record_end)
+    return offsets, ends
+
+
 @cython.cfunc
 def _take_messages(
     cursor: Cursor,

@@ -1,0 +1,1 @@
+"""Pure machines of delivery: leases of shared groups, and what becomes of messages that fail."""

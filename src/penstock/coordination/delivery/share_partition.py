@@ -1,0 +1,414 @@
+"""Who of a shared group works on which messages of a partition: leases (R-DEL-3, R-DEL-11).
+
+The machine of one group in one partition, at the partition's leader. Not reading of messages, nor
+writing of states and dead letters: the shell does these, and says when they are durable. No clock:
+`now_ms` is the time since 1970, and does not go back.
+
+    machine = SharePartition.fresh(start, settings)         # or .restore(bytes, ...)
+    while (offset := machine.wanted) is not None: ...       # read the log from there on
+        machine.offer(offset, end, now_ms)
+    machine.lease("a", 500, now_ms)                         # [] at first: nothing is durable
+    if machine.ceiling_wanted is not None: ...
+        snapshot = machine.snapshot()                       # write snapshot.state, and when it is
+        machine.durable(snapshot)                           # durable, say so
+    machine.lease("a", 500, now_ms)                         # [Lease(first=0, last=99, attempt=1)]
+    machine.settle("a", 0, 99, Settlement.ACKNOWLEDGE, now_ms)
+    ...                                                     # answered when a snapshot is durable
+
+The invariants:
+- A message is with one member at most, and after it is done it is with nobody ever again.
+- Nothing at or above the durable ceiling is leased. So a new leader knows, from the last durable
+  state, which messages the former one may have leased; it hands those out only after `lease_ms`.
+- Every message that is offered and not done is handed out again, unless it expires or dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, assert_never
+
+from penstock.coordination.delivery.ceiling import Ceiling
+from penstock.coordination.delivery.dying import Dying
+from penstock.coordination.delivery.message_details import MessageDetails
+from penstock.coordination.delivery.message_state import Kind, State
+from penstock.coordination.delivery.runs import Piece
+from penstock.coordination.delivery.share_settings import (
+    DeadMessage,
+    Lease,
+    Settlement,
+    ShareSettings,
+)
+from penstock.coordination.delivery.share_state import (
+    ShareState,
+    decode_share_state,
+    encode_share_state,
+)
+from penstock.coordination.delivery.takeover import present_part, saved_run, take_over
+from penstock.coordination.delivery.window import Window
+from penstock.model.delivery_errors import InvalidDelay, UnknownLease
+from penstock.model.errors import InvalidRequest
+from penstock.model.limits import SHARE_DELAY_MS_MAX, SHARE_REASON_CHARACTERS_MAX
+
+# Pieces that an error names.
+_PIECES_TOLD_MAX: Final = 4
+
+_WORDS: Final = {
+    Kind.DONE: "are done",
+    Kind.AVAILABLE: "are nobody's",
+    Kind.LEASED: "are another member's",
+    Kind.IN_DOUBT: "are in doubt",
+    Kind.WAITING: "wait to be tried again",
+    Kind.BLOCKED: "wait for an earlier one of their key",
+    Kind.AWAITED: "are nobody's",
+    Kind.DYING: "go to the dead letters",
+}
+
+
+class Snapshot(NamedTuple):
+    """A state to write. The shell gives it back when it is durable."""
+
+    state: bytes
+    ceiling: int
+    settled: tuple[int, ...]
+    """Messages of ordered groups whose key may go on when this is durable."""
+
+
+class ShareCounts(NamedTuple):
+    """Messages of the window by what they are in, and totals since the group began."""
+
+    available: int
+    leased: int
+    in_doubt: int
+    waiting: int
+    blocked: int
+    dying: int
+    acknowledged_total: int
+    expired_total: int
+    dead_total: int
+
+
+class SharePartition:
+    """Leases of one group in one partition."""
+
+    def __init__(self, settings: ShareSettings, state: ShareState) -> None:
+        self.settings = settings
+        self.window = Window(state.start, state.ceiling, state.expired)
+        """For those who describe it; only the machine changes it."""
+        self._dying = Dying(self.window)
+        self._ceiling = Ceiling(settings.window_max)
+        self._acknowledged = state.acknowledged
+        self._dead = state.dead
+        self._is_changed = False
+        # As in the last snapshot: they change when the log is read, or by time alone.
+        self._saved = (state.start, state.expired)
+
+    @classmethod
+    def fresh(cls, start_offset: int, settings: ShareSettings) -> SharePartition:
+        """Of a group that has no place in the partition yet, or is given another."""
+        return cls(settings, ShareState(start=start_offset, ceiling=start_offset))
+
+    @classmethod
+    def restore(
+        cls, state: bytes, settings: ShareSettings, now_ms: int, log_end: int
+    ) -> SharePartition:
+        """Go on where a former leader was. CorruptLog if the bytes cannot be read.
+
+        log_end: behind the last message of the log, committed or not, when the leader began to
+        lead or later. What is appended after that nobody can have leased, or be done with. (The
+        high watermark will not do: at first a leader does not know how far it is.)
+        """
+        saved = present_part(decode_share_state(state), log_end)
+        machine = cls(settings, saved)
+        take_over(machine.window, machine._dying, saved, now_ms + settings.lease_ms, log_end)
+        return machine
+
+    # --- the log -------------------------------------------------------------------------------
+
+    @property
+    def start(self) -> int:
+        """Everything before it is done."""
+        return self.window.runs.start
+
+    @property
+    def wanted(self) -> int | None:
+        """Where the log is to be read from next; None while the window is full."""
+        fed = self.window.fed
+        return fed if fed < self.start + self.settings.window_max else None
+
+    def offer(
+        self,
+        first: int,
+        end: int,
+        now_ms: int,
+        *,
+        skipped: Sequence[tuple[int, int]] = (),
+        details: Sequence[MessageDetails] = (),
+    ) -> None:
+        """The log has committed messages from `first`, which is `wanted`, up to `end`.
+
+        skipped: ranges (first, end) of offsets that are not for this group: taken out by a filter,
+        by compaction, or no messages at all. details: of those that have some, by rising offset.
+        What does not fit into the window is left out: `wanted` says where to go on.
+        """
+        assert first == self.window.fed, (first, self.window.fed)
+        end = min(end, self.start + self.settings.window_max)
+        if first < end:
+            if not self.settings.is_ordered_by_key:
+                details = [each._replace(key=None) for each in details]
+            self.window.feed(end, skipped, details, now_ms)
+
+    def forget_before(self, log_start: int) -> None:
+        """Retention took what is before from the log."""
+        if log_start > self.start:
+            self.window.forget_before(log_start)
+
+    # --- leases --------------------------------------------------------------------------------
+
+    def lease(self, member: str, messages_max: int, now_ms: int) -> list[Lease]:
+        """Messages for this member, until `lease_ms` have passed: higher priorities first, then in
+        the log's order. Fewer than asked for where there are no more beneath the ceiling."""
+        self.expire(now_ms)
+        window, leases, left = self.window, [], messages_max
+        until_ms = now_ms + self.settings.lease_ms
+        while left > 0 and (piece := window.next_available()) is not None:
+            first, end, state = piece
+            end = min(end, first + left)
+            assert end <= window.ready.ceiling, (end, window.ready.ceiling)
+            window.ready.take()
+            window.change(first, end, State(Kind.LEASED, state.attempts, member, until_ms))
+            attempt = state.attempts + 1
+            leases.append(Lease(first, end - 1, max(attempt, 1 + state.is_doubtful)))
+            left -= end - first
+            self._ceiling.leased(end, end - first)
+        if left > 0 and (above := window.ready.next_above(window.is_available)) is not None:
+            self._ceiling.asked(above + left)
+        return leases
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `lease` would give something now."""
+        return self.window.next_available() is not None
+
+    def settle(
+        self,
+        member: str,
+        first: int,
+        last: int,
+        kind: Settlement,
+        now_ms: int,
+        *,
+        delay_ms: int = 0,
+        jitter: float = 0.0,
+        reason: str = "",
+    ) -> None:
+        """What became of the messages from `first` to `last`: of all, or UnknownLease and of none.
+
+        To be answered when a snapshot taken afterwards is durable. delay_ms: of a release, how long
+        nobody gets it. jitter: drawn from 0 to 1, for the backoff of a failure. Who is given more
+        than it can take, and releases the rest at once, gives it back as if it had not been leased.
+        """
+        if not 0 <= first <= last:
+            raise InvalidRequest(f"A settlement is of messages {first} to {last}: turn them round.")
+        if not 0 <= delay_ms <= SHARE_DELAY_MS_MAX:
+            raise InvalidDelay(
+                f"A message is released for {delay_ms} ms: 0 to {SHARE_DELAY_MS_MAX} ms can be."
+            )
+        self.expire(now_ms)
+        end = last + 1
+        pieces = self.window.runs.pieces(first, end)
+        held = sum(high - low for low, high, state in pieces if state.is_settled_by(member))
+        if held < end - first:
+            raise UnknownLease(_why_not(member, first, end, pieces))
+        reason = reason[:SHARE_REASON_CHARACTERS_MAX]
+        for piece in pieces:
+            self._settle_piece(piece, member, kind, now_ms, delay_ms, jitter, reason)
+
+    def _settle_piece(
+        self,
+        piece: Piece,
+        member: str,
+        kind: Settlement,
+        now_ms: int,
+        delay_ms: int,
+        jitter: float,
+        reason: str,
+    ) -> None:
+        first, end, state = piece
+        window, attempts = self.window, state.attempts
+        match kind:
+            case Settlement.ACKNOWLEDGE:
+                window.finish(first, end)
+                self._acknowledged += end - first
+                self._is_changed = True
+            case Settlement.RELEASE if delay_ms == 0:
+                window.free(first, end, attempts, now_ms)
+            case Settlement.RELEASE:
+                window.change(first, end, State(Kind.WAITING, attempts, until_ms=now_ms + delay_ms))
+                self._is_changed = True
+            case Settlement.EXTEND:
+                until_ms = now_ms + self.settings.lease_ms
+                window.change(first, end, State(Kind.LEASED, attempts, member, until_ms))
+            case Settlement.REJECT:
+                reason = reason or "Rejected, without a reason."
+                self._dying.add(first, end, State(Kind.DYING, attempts + 1, reason=reason))
+                self._is_changed = True
+            case Settlement.FAIL:
+                backoff_ms = self.settings.backoff_after_ms(attempts + 1, jitter)
+                self._fail(piece, now_ms, backoff_ms, reason or "Failed, without a reason.")
+            case _:
+                assert_never(kind)
+
+    def _fail(self, piece: Piece, now_ms: int, backoff_ms: int, reason: str) -> None:
+        """An attempt failed: another follows, or it was the last."""
+        first, end, state = piece
+        attempts = state.attempts + 1
+        self._is_changed = True
+        if attempts >= self.settings.attempts_max:
+            self._dying.add(first, end, State(Kind.DYING, attempts, reason=reason))
+        elif backoff_ms > 0:
+            until_ms = now_ms + backoff_ms
+            self.window.change(first, end, State(Kind.WAITING, attempts, until_ms=until_ms))
+        else:
+            self.window.free(first, end, attempts, now_ms)
+
+    def drop_member(self, member: str, now_ms: int) -> None:
+        """The member is gone, by its connection: what it held is for the others, at once."""
+        self.expire(now_ms)
+        if member not in self.window.runs.held:
+            return
+        for piece in list(self.window.runs):
+            if piece[2].kind is Kind.LEASED and piece[2].member == member:
+                self._fail(piece, now_ms, 0, "The connection of its consumer was lost.")
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int) -> None:
+        """End what has come to its time: leases, backoffs, doubts, messages."""
+        for piece in self.window.lapse(now_ms):
+            first, end, state = piece
+            match state.kind:
+                case Kind.LEASED:
+                    self._fail(piece, now_ms, 0, "The lease ran out.")
+                case Kind.IN_DOUBT:
+                    # Nobody knows whether there was an attempt: it does not count as one.
+                    self.window.free(first, end, state.attempts, now_ms, is_doubtful=True)
+                case Kind.WAITING:
+                    self.window.free(first, end, state.attempts, now_ms)
+                case Kind.DYING:
+                    self._dying.add(first, end, state._replace(until_ms=0))
+                case _:
+                    raise AssertionError(piece)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When `expire` has something to do."""
+        return self.window.deadline_ms
+
+    # --- the dead ------------------------------------------------------------------------------
+
+    def take_dead(self, messages_max: int = 100) -> list[DeadMessage]:
+        """Messages to copy to the dead letters, each told once: then `buried` or `not_buried`."""
+        return self._dying.take(messages_max)
+
+    def buried(self, offset: int) -> None:
+        """Its dead letter is durable."""
+        if self._dying.bury(offset):
+            self._dead += 1
+            self._is_changed = True
+
+    def not_buried(self, offset: int, retry_at_ms: int) -> None:
+        """Its dead letter could not be written: `take_dead` tells it again then."""
+        self._dying.retry(offset, retry_at_ms)
+
+    # --- what is durable -----------------------------------------------------------------------
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a snapshot would say something new, other than a ceiling."""
+        return self._is_changed or self._saved != (self.start, self.window.expired)
+
+    @property
+    def ceiling_wanted(self) -> int | None:
+        """Up to where members would have the ceiling, if that is worth a write."""
+        return self._ceiling.wanted(self.window.ready.ceiling, self.start)
+
+    def snapshot(self) -> Snapshot:
+        """The state to write now: everything that was settled, and a ceiling that is raised."""
+        ceiling = self._ceiling.next(self.window.ready.ceiling, self.start)
+        state = ShareState(
+            start=self.start,
+            ceiling=ceiling,
+            acknowledged=self._acknowledged,
+            expired=self.window.expired,
+            dead=self._dead,
+            runs=[saved_run(piece) for piece in self.window.runs],
+        )
+        self._ceiling.written()
+        self._is_changed = False
+        self._saved = (self.start, self.window.expired)
+        return Snapshot(encode_share_state(state), ceiling, self.window.deviations.unsaved)
+
+    def durable(self, snapshot: Snapshot) -> None:
+        """The snapshot is durable. Settlements made before it was taken may be answered now."""
+        ready = self.window.ready
+        ready.raise_ceiling(max(ready.ceiling, snapshot.ceiling))
+        self.window.saved(snapshot.settled)
+
+    # --- what is told --------------------------------------------------------------------------
+
+    def counts(self) -> ShareCounts:
+        counts = self.window.runs.counts
+        return ShareCounts(
+            available=counts[Kind.AVAILABLE] + counts[Kind.AWAITED],
+            leased=counts[Kind.LEASED],
+            in_doubt=counts[Kind.IN_DOUBT],
+            waiting=counts[Kind.WAITING],
+            blocked=counts[Kind.BLOCKED],
+            dying=counts[Kind.DYING],
+            acknowledged_total=self._acknowledged,
+            expired_total=self.window.expired,
+            dead_total=self._dead,
+        )
+
+    def lag(self, high_watermark: int) -> int:
+        """Messages that the group is not done with."""
+        return max(0, high_watermark - self.start - self.window.runs.counts[Kind.DONE])
+
+    def check(self) -> None:
+        """What holds between calls. For tests: it looks at everything."""
+        self.window.check()
+        runs, ceiling = self.window.runs, self.window.ready.ceiling
+        for first, end, state in runs:
+            if state.kind in (Kind.LEASED, Kind.IN_DOUBT, Kind.WAITING, Kind.DYING):
+                assert end <= ceiling, (first, end, ceiling, state)
+            assert state.attempts <= self.settings.attempts_max, (first, state)
+        assert runs.end - runs.start <= self.settings.window_max, (runs.start, runs.end)
+
+
+def _why_not(member: str, first: int, end: int, pieces: list[Piece]) -> str:
+    """What stands against a settlement, and what the member might settle."""
+    against = [
+        f"{_told(low, high)} {_WORDS[state.kind]}"
+        for low, high, state in pieces
+        if not state.is_settled_by(member)
+    ]
+    held = [_told(low, high) for low, high, state in pieces if state.is_settled_by(member)]
+    if not pieces:
+        against = ["they are done, or were never handed out"]
+    elif sum(high - low for low, high, _ in pieces) < end - first:
+        against.append("the others are done, or were never handed out")
+    sentence = (
+        f"Member {member[:80]!r} does not hold all of messages {_told(first, end)}: "
+        f"{_listed(against)}"
+    )
+    return f"{sentence}; it may settle {_listed(held)}." if held else f"{sentence}."
+
+
+def _told(first: int, end: int) -> str:
+    return str(first) if end == first + 1 else f"{first} to {end - 1}"
+
+
+def _listed(parts: list[str]) -> str:
+    told = ", ".join(parts[:_PIECES_TOLD_MAX])
+    more = len(parts) - _PIECES_TOLD_MAX
+    return f"{told} and {more} more" if more > 0 else told

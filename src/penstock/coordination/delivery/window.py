@@ -1,0 +1,253 @@
+"""The messages of a partition that a shared group looks at, and how they pass from state to state.
+
+Not who may do what, nor what counts as an attempt: that is `share_partition`. The invariant: a
+change of state, with what follows for who is ready, for the order of keys and for timers, is made
+here and nowhere else; what is available has nobody before it in its key's line and is not expired.
+
+`first` and `end` are a range of offsets, `end` being behind the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from penstock.coordination.delivery.deviations import Deviations
+from penstock.coordination.delivery.message_details import MessageDetails
+from penstock.coordination.delivery.message_state import DONE, Kind, State
+from penstock.coordination.delivery.ready import Ready
+from penstock.coordination.delivery.runs import Piece, Runs
+from penstock.coordination.delivery.timers import Timer, Timers
+from penstock.model.message_headers import PRIORITY_DEFAULT
+
+# What a message may expire in: nobody works on it. Expiry ends no lease.
+_NOBODYS: Final = frozenset({Kind.AVAILABLE, Kind.WAITING, Kind.BLOCKED})
+
+
+class Window:
+    """From the first message that is not done to the last that the log was read up to, or that a
+    former leader may have leased."""
+
+    def __init__(self, start: int, ceiling: int, expired: int = 0) -> None:
+        self.runs = Runs(start)
+        self.ready = Ready(ceiling)
+        self.deviations = Deviations(self._is_done)
+        self.fed = start
+        """Up to here the log was read."""
+        self.expired = expired
+        """How many messages have expired, since the group began."""
+        self._timers = Timers()
+
+    # --- from the log --------------------------------------------------------------------------
+
+    def remember(self, end: int, state: State) -> None:
+        """Go on with what a former leader's state says of the messages up to `end`."""
+        first = self.runs.end
+        self.runs.append(end, state)
+        self._add_timer(state.until_ms, first, end)
+
+    def feed(
+        self,
+        end: int,
+        skipped: Sequence[tuple[int, int]],
+        details: Sequence[MessageDetails],
+        now_ms: int,
+    ) -> None:
+        """The log has been read up to `end`, from where it was read to before."""
+        first, known_end = self.fed, self.runs.end
+        self.fed = end
+        if end > known_end:
+            is_plain = first >= known_end and not skipped and not details
+            state = State(Kind.AVAILABLE if is_plain else Kind.AWAITED)
+            if self.runs.append(end, state) and is_plain:
+                self.ready.add(known_end, PRIORITY_DEFAULT)
+            if is_plain:
+                return
+        for skipped_first, skipped_end in skipped:
+            low, high = max(first, skipped_first), min(end, skipped_end)
+            if low < high:
+                self._put(low, high, DONE)
+        for each in details:
+            if first <= each.offset < end and not self._is_done(each.offset):
+                self._deviate(each)
+        for low, high, state in self.runs.pieces(first, end):
+            if state.kind is Kind.AWAITED:
+                self.free(low, high, state.attempts, now_ms, is_doubtful=state.is_doubtful)
+        self.runs.drop_done()
+
+    def _deviate(self, each: MessageDetails) -> None:
+        offset = each.offset
+        is_first = self.deviations.add(each)
+        if each.expires_ms is not None:
+            self._add_timer(max(1, each.expires_ms), offset, offset + 1)
+        state = self.runs.state_at(offset)
+        if not is_first and state.kind in (Kind.IN_DOUBT, Kind.LEASED):
+            # Only the first of a key is ever leased: no former leader had this one leased, and who
+            # extended its lease here never had it.
+            self._put(offset, offset + 1, State(Kind.BLOCKED, state.attempts))
+
+    def forget_before(self, offset: int) -> None:
+        """The log does not have them any more."""
+        if self.runs.start < min(offset, self.runs.end):
+            self._finish_for_good(self.runs.start, min(offset, self.runs.end))
+        if offset > self.runs.end:
+            self.runs.begin_at(offset)
+        self.fed = max(self.fed, self.runs.start)
+
+    # --- from state to state -------------------------------------------------------------------
+
+    def free(
+        self, first: int, end: int, attempts: int, now_ms: int, *, is_doubtful: bool = False
+    ) -> None:
+        """Nobody holds them any more: they are for whoever comes, as far as nothing is against."""
+        if end > self.fed:
+            low = max(first, self.fed)
+            self._put(low, end, State(Kind.AWAITED, attempts, is_doubtful=is_doubtful))
+            end = low
+        if first >= end:
+            return
+        if not self.deviations:
+            self._make_available(first, end, attempts, PRIORITY_DEFAULT, is_doubtful)
+            return
+        # Those that expired first: others may be first in line then.
+        self._expire(first, end, now_ms)
+        for low, high, state in self.runs.pieces(first, end):
+            if state.kind is not Kind.DONE:
+                self._free_in_line(low, high, attempts, is_doubtful)
+
+    def _free_in_line(self, first: int, end: int, attempts: int, is_doubtful: bool) -> None:
+        for priority, group in groupby(range(first, end), self.deviations.priority_in_line):
+            low, *others = group
+            high = low + 1 + len(others)
+            if priority is None:
+                self._put(low, high, State(Kind.BLOCKED, attempts))
+            else:
+                self._make_available(low, high, attempts, priority, is_doubtful)
+
+    def _make_available(
+        self, first: int, end: int, attempts: int, priority: int, is_doubtful: bool
+    ) -> None:
+        state = State(Kind.AVAILABLE, attempts, priority=priority, is_doubtful=is_doubtful)
+        self._put(first, end, state)
+        self.ready.add(first, priority)
+
+    def change(self, first: int, end: int, state: State) -> None:
+        """Lease them, let them wait, or let them die."""
+        assert state.kind in (Kind.LEASED, Kind.WAITING, Kind.DYING), state
+        self._put(first, end, state)
+        self._add_timer(state.until_ms, first, end)
+
+    def finish(self, first: int, end: int) -> None:
+        """They are done, which has yet to become durable."""
+        self.deviations.settled(first, end)
+        self._put(first, end, DONE)
+        self.runs.drop_done()
+
+    def _finish_for_good(self, first: int, end: int) -> None:
+        """They are done, and would be for any other leader too."""
+        self._put(first, end, DONE)
+        self._let_next(self.deviations.gone(first, end))
+        self.runs.drop_done()
+
+    def saved(self, offsets: tuple[int, ...]) -> None:
+        """That these are done is durable: the next of their keys may be handed out."""
+        self._let_next(self.deviations.saved(offsets))
+
+    def _let_next(self, firsts: list[int]) -> None:
+        for offset in firsts:
+            state = self.runs.state_at(offset)
+            if state.kind is Kind.BLOCKED:
+                self._free_in_line(offset, offset + 1, state.attempts, is_doubtful=False)
+
+    # --- to be handed out ----------------------------------------------------------------------
+
+    def next_available(self) -> Piece | None:
+        """The run to hand out next, as far as it is beneath the ceiling."""
+        first = self.ready.next(self.is_available)
+        if first is None:
+            return None
+        _, end, state = self.runs.run_from(first)
+        return first, min(end, self.ready.ceiling), state
+
+    def is_available(self, offset: int, priority: int) -> bool:
+        if not self.runs.start <= offset < self.runs.end:
+            return False
+        state = self.runs.state_at(offset)
+        return state.kind is Kind.AVAILABLE and state.priority == priority
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def lapse(self, now_ms: int) -> Iterator[Piece]:
+        """Let messages expire, and tell what else has come to its time, for the caller to change
+        before it asks for the next."""
+        while (timer := self._timers.pop_due(now_ms)) is not None:
+            _, first, end = timer
+            for piece in self.runs.pieces(first, end):
+                low, _, state = piece
+                if 0 < state.until_ms <= now_ms:
+                    yield piece
+                elif state.kind in _NOBODYS:
+                    self._expire(low, low + 1, now_ms)
+
+    def _expire(self, first: int, end: int, now_ms: int) -> None:
+        for offset in self.deviations.expired(first, end, now_ms):
+            self.expired += 1
+            self._finish_for_good(offset, offset + 1)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        return self._timers.next_ms(self._is_of_worth)
+
+    def _is_of_worth(self, timer: Timer) -> bool:
+        when_ms, first, end = timer
+        # That it expires counts also while it is leased: it may come back before.
+        return self.deviations.expires_ms(first) == when_ms or any(
+            state.until_ms == when_ms for _, _, state in self.runs.pieces(first, end)
+        )
+
+    def _add_timer(self, when_ms: int, first: int, end: int) -> None:
+        if when_ms <= 0:
+            return
+        self._timers.add(when_ms, first, end)
+        if self._timers.is_overgrown(len(self.runs) + len(self.deviations)):
+            self._timers.rebuild(self._needed_timers())
+
+    def _needed_timers(self) -> Iterator[Timer]:
+        for first, end, state in self.runs:
+            if state.until_ms > 0:
+                yield state.until_ms, first, end
+        for offset, expires_ms in self.deviations.expiries():
+            yield expires_ms, offset, offset + 1
+
+    # --- helpers -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """What holds between calls. For tests: it looks at everything."""
+        self.runs.check()
+        assert self.runs.start <= self.fed <= self.runs.end, (self.runs.start, self.fed)
+        available = [piece for piece in self.runs if piece[2].kind is Kind.AVAILABLE]
+        self.ready.check((first, state.priority) for first, _, state in available)
+        self._timers.check(self._needed_timers())
+        for first, end, state in self.runs:
+            if state.kind in (Kind.AVAILABLE, Kind.BLOCKED):
+                assert end <= self.fed, (first, end, self.fed)
+            if state.kind in (Kind.AVAILABLE, Kind.LEASED, Kind.BLOCKED):
+                for offset in range(first, min(end, self.fed)):
+                    is_in_line = self.deviations.priority_in_line(offset) is None
+                    assert is_in_line is (state.kind is Kind.BLOCKED), (offset, state)
+
+    def _put(self, first: int, end: int, state: State) -> None:
+        if self.runs.put(first, end, state):
+            cut = self.runs.state_at(end)
+            if cut.kind is Kind.AVAILABLE:
+                self.ready.add(end, cut.priority)
+        if self.ready.is_overgrown(len(self.runs)):
+            self.ready.rebuild(
+                (run_first, run_state.priority)
+                for run_first, _, run_state in self.runs
+                if run_state.kind is Kind.AVAILABLE
+            )
+
+    def _is_done(self, offset: int) -> bool:
+        return offset < self.runs.start or self.runs.state_at(offset).kind is Kind.DONE

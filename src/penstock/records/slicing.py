@@ -1,0 +1,62 @@
+"""Some neighbours out of a batch, as a batch of their own: for those who get a part of it.
+
+They keep their offsets and times. It is not compaction (`records.rewrite`): nobody stores a slice,
+so it has no producer, and it is not compressed again. The invariant: a record is in a slice with
+the bytes that it has in its batch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from penstock.model.errors import CorruptBatch, InvalidBatch
+from penstock.records import locate_records
+from penstock.records.compression import decompress
+from penstock.records.header import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    write_header,
+)
+
+
+class SliceableBatch:
+    """A checked batch with its records found: opened once, cut as often as it takes."""
+
+    __slots__ = ("_batch", "_ends", "_header", "_records", "offsets")
+
+    def __init__(self, header: BatchHeader, batch: memoryview, bytes_max: int) -> None:
+        """InvalidBatch if its records make no sense, or too much of it."""
+        self._batch = batch
+        if header.codec:
+            try:
+                records = decompress(header.codec, batch[HEADER_BYTES:], bytes_max)
+            except CorruptBatch as error:
+                # Damage since it was sent would have shown in the checksum.
+                raise InvalidBatch(f"A record batch cannot be decompressed: {error}") from None
+            batch = memoryview(bytes(HEADER_BYTES) + records)
+        self._header = header._replace(
+            attributes=header.attributes & ~CODEC_MASK,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+        )
+        self.offsets, self._ends = locate_records(self._header, batch, bytes_max)
+        self._records = batch[HEADER_BYTES:]
+
+    def between(self, first: int, last: int) -> bytes | bytearray | memoryview:
+        """The records of these offsets, both included; the whole batch as it is if that is all of
+        them, and nothing if there are none."""
+        begin, end = bisect_left(self.offsets, first), bisect_right(self.offsets, last)
+        if begin >= end:
+            return b""
+        if end - begin == len(self.offsets):
+            return self._batch
+        start = self._ends[begin - 1] if begin else 0
+        batch = bytearray(HEADER_BYTES)
+        batch += self._records[start : self._ends[end - 1]]
+        write_header(batch, self._header._replace(record_count=end - begin))
+        return batch
