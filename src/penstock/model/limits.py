@@ -135,6 +135,7 @@ SHARE_REASONS_BYTES_MAX: Final = 4 * KIB
 SHARE_DELAY_MS_MAX: Final = 24 * 60 * 60 * 1000
 # What shared groups allow for attempts, and what one byte holds.
 SHARE_ATTEMPTS_MAX: Final = 100
+
 # --- shared groups -----------------------------------------------------------------------------
 
 # How long a message is one member's: shorter than a second it runs out on the way, and for longer
@@ -144,7 +145,6 @@ LEASE_MS_MAX: Final = 15 * 60 * 1000
 LEASE_MS_DEFAULT: Final = 30_000
 # Kafka's share groups give up after five (group.share.delivery.count.limit).
 ATTEMPTS_MAX_DEFAULT: Final = 5
-ATTEMPTS_MAX_MAX: Final = 100
 # Before the second attempt, before any later one, and what may be asked for.
 BACKOFF_MS_DEFAULT: Final = 1_000
 BACKOFF_MS_MAX_DEFAULT: Final = 5 * 60 * 1000

@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, KafkaError, ShareConsumer
 from tests.system.kafka.conftest import CreateTopic
 from tests.system.kafka.drivers.driver import until
 from tests.system.kafka.drivers.remote import JavaDriver
+from tests.system.kafka.drivers.table import Clients
+from tests.system.kafka.messages import numbered
 from tests.system.kafka.provide import java
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
@@ -87,6 +89,31 @@ def test_members_are_seen_by_kafkas_own_tool(
     assert group not in share_groups("--list").split()
 
 
+def test_where_a_group_stands_is_changed_by_kafkas_own_tool(
+    bootstrap: str,
+    clients: Clients,
+    share_groups: ShareGroups,
+    create_topic: CreateTopic,
+    topic: str,
+    group: str,
+) -> None:
+    """R-DEL-10: an operator lets it go on from elsewhere, and begin anew."""
+    create_topic(topic)
+    clients["confluent-kafka"].produce(topic, numbered(range(10)))
+    with member(bootstrap, group, topic):
+        until(lambda: len(members(share_groups, group)) == 1, "it is there")
+    which = ("--group", group, "--topic", topic, "--execute")
+    share_groups("--reset-offsets", "--to-earliest", *which)
+    described = share_groups("--describe", "--group", group)
+    # group, topic, partition, start, lag
+    assert re.search(rf"{group}\s+{topic}\s+0\s+0\s+10", described), described
+    share_groups("--reset-offsets", "--to-latest", *which)
+    described = share_groups("--describe", "--group", group)
+    assert re.search(rf"{group}\s+{topic}\s+0\s+10\s+0", described), described
+    share_groups("--delete-offsets", "--group", group, "--topic", topic)
+    assert not re.search(rf"{topic}\s+0\s+10", share_groups("--describe", "--group", group))
+
+
 def test_a_java_consumer_is_a_member(
     bootstrap: str, share_groups: ShareGroups, create_topic: CreateTopic, topic: str, group: str
 ) -> None:
@@ -99,12 +126,9 @@ def test_a_java_consumer_is_a_member(
         subprocess.Popen(program.with_arguments(CONSOLE_CONSUMER, *where)) as consumer,
     ):
         try:
+            wanted = {"rdkafka", "console-share-consumer"}
             until(
-                lambda: (
-                    [one[3] for one in sorted(members(share_groups, group), key=str)]
-                    and {one[3] for one in members(share_groups, group)}
-                    == {"rdkafka", "console-share-consumer"}
-                ),
+                lambda: {one[3] for one in members(share_groups, group)} == wanted,
                 "both are there",
             )
         finally:

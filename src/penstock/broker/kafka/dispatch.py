@@ -60,11 +60,12 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
         apis.LIST_PARTITION_REASSIGNMENTS,
     ),
     "records": (apis.DELETE_RECORDS,),
-    "share_groups": (
+    "share_group_offsets": (
+        apis.ALTER_SHARE_GROUP_OFFSETS,
         apis.DELETE_SHARE_GROUP_OFFSETS,
-        apis.SHARE_GROUP_DESCRIBE,
-        apis.SHARE_GROUP_HEARTBEAT,
+        apis.DESCRIBE_SHARE_GROUP_OFFSETS,
     ),
+    "share_groups": (apis.SHARE_GROUP_DESCRIBE, apis.SHARE_GROUP_HEARTBEAT),
     "topics": (
         apis.CREATE_PARTITIONS,
         apis.CREATE_TOPICS,

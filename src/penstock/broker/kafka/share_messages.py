@@ -19,7 +19,7 @@ from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import MEMBER_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka.codec import Payload
-from penstock.protocol.kafka.errors import ErrorCode, code_of
+from penstock.protocol.kafka.errors import code_and_message
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
 from penstock.protocol.kafka.schema import NO_RECORDS
@@ -217,8 +217,8 @@ def _by_topic(
 
 
 def _fetched(number: int, outcome: PartitionOutcome) -> fetching.PartitionData:
-    code, message = _code_and_message(outcome.error)
-    settle_code, settle_message = _code_and_message(outcome.settle_error)
+    code, message = code_and_message(outcome.error)
+    settle_code, settle_message = code_and_message(outcome.settle_error)
     return fetching.PartitionData(
         partition_index=number,
         error_code=code,
@@ -240,10 +240,6 @@ def _acquired(leases: Iterable[LeaseFacts]) -> Iterator[fetching.AcquiredRecords
 
 
 def _acknowledged(number: int, outcome: PartitionOutcome) -> acknowledging.PartitionData:
-    code, message = _code_and_message(outcome.error or outcome.settle_error)
+    code, message = code_and_message(outcome.error or outcome.settle_error)
     leader = acknowledging.LeaderIdAndEpoch(*outcome.leader)
     return acknowledging.PartitionData(number, code, message, leader)
-
-
-def _code_and_message(error: PenstockError | None) -> tuple[ErrorCode, str | None]:
-    return (ErrorCode.NONE, None) if error is None else (code_of(error), error.message)

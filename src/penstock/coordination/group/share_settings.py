@@ -15,13 +15,13 @@ from penstock.model.delivery_errors import InconsistentSubscription, InvalidFilt
 from penstock.model.errors import InvalidRequest
 from penstock.model.limits import (
     ATTEMPTS_MAX_DEFAULT,
-    ATTEMPTS_MAX_MAX,
     BACKOFF_MS_DEFAULT,
     BACKOFF_MS_MAX,
     BACKOFF_MS_MAX_DEFAULT,
     LEASE_MS_DEFAULT,
     LEASE_MS_MAX,
     LEASE_MS_MIN,
+    SHARE_ATTEMPTS_MAX,
     SHARED_FILTER_BYTES_MAX,
 )
 
@@ -68,7 +68,7 @@ class WantedSettings:
 
 _NUMBERS: Final = (
     ("lease_ms", LEASE_MS_MIN, LEASE_MS_MAX),
-    ("attempts_max", 1, ATTEMPTS_MAX_MAX),
+    ("attempts_max", 1, SHARE_ATTEMPTS_MAX),
     ("backoff_ms", 0, BACKOFF_MS_MAX),
     ("backoff_ms_max", 0, BACKOFF_MS_MAX),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.coordination.group.effects import Record
@@ -82,24 +82,29 @@ class ShareStates:
             )
         return self._put(group, _state(place, state))
 
+    def check_resets(self, resets: Sequence[ShareReset]) -> None:
+        """Raise what would be wrong with them, before the first of them is made."""
+        placed = [wanted for wanted in resets if wanted.state]
+        for wanted in placed:
+            _check_size(wanted.topic, wanted.partition, wanted.state)
+        self._check_room(sum(SHARE_STATE_BYTES_EACH + len(wanted.state) for wanted in placed))
+
     def reset(self, group: str, wanted: ShareReset) -> Record | None:
         """What an operator decides. Whoever leads the partition has to ask again, which the group's
         new incarnation tells it."""
         if not wanted.state:
             return self.remove(group, wanted.topic, wanted.partition)
-        _check_size(wanted.topic, wanted.partition, wanted.state)
         kept = self._groups.get(group, {}).get((wanted.topic, wanted.partition))
         is_same = kept is not None and kept.topic_id == wanted.topic_id
-        return self._put(
-            group,
-            KeptState(
-                topic=wanted.topic,
-                topic_id=wanted.topic_id,
-                partition=wanted.partition,
-                leader_term=kept.leader_term if kept is not None and is_same else 0,
-                state=wanted.state,
-            ),
+        state = KeptState(
+            topic=wanted.topic,
+            topic_id=wanted.topic_id,
+            partition=wanted.partition,
+            leader_term=kept.leader_term if kept is not None and is_same else 0,
+            state=wanted.state,
         )
+        self._keep(group, state)
+        return encode_state(group, state)
 
     def _find(self, group: str, place: SharePlace) -> KeptState | None:
         """What is kept of this very topic; StaleTerm if a later leader has asked."""
@@ -115,14 +120,17 @@ class ShareStates:
 
     def _put(self, group: str, state: KeptState) -> Record:
         earlier = self._groups.get(group, {}).get((state.topic, state.partition))
-        growth = state.size_bytes - (0 if earlier is None else earlier.size_bytes)
-        if growth > 0 and self.size_bytes + growth > SHARE_STATES_BYTES_MAX:
+        self._check_room(state.size_bytes - (0 if earlier is None else earlier.size_bytes))
+        self._keep(group, state)
+        return encode_state(group, state)
+
+    def _check_room(self, growth_bytes: int) -> None:
+        """What does not grow is always taken."""
+        if growth_bytes > 0 and self.size_bytes + growth_bytes > SHARE_STATES_BYTES_MAX:
             raise Busy(
                 f"The broker keeps {SHARE_STATES_BYTES_MAX} bytes of where shared groups stand and "
                 "no more: delete groups that nobody needs."
             )
-        self._keep(group, state)
-        return encode_state(group, state)
 
     # --- the table -----------------------------------------------------------------------------
 

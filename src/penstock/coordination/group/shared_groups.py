@@ -91,6 +91,8 @@ class SharedGroups:
         machine = self._find(name)
         if machine.member_count:
             raise GroupNotEmpty(f"Group {name!r} has members: stop its consumers first.")
+        self._table.shares.check_resets(resets)
+        # Nothing is refused from here on.
         effects = Effects()
         machine.renew(incarnation, effects)
         group = self._table.get_or_create(name)

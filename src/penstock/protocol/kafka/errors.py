@@ -155,3 +155,8 @@ def code_of(error: PenstockError) -> ErrorCode:
         if code is not None:
             return code
     raise AssertionError(f"{type(error).__name__} is no PenstockError")
+
+
+def code_and_message(error: PenstockError | None) -> tuple[ErrorCode, str | None]:
+    """As answers have them, where nothing may be wrong at all."""
+    return (ErrorCode.NONE, None) if error is None else (code_of(error), error.message)

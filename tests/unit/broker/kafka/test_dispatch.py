@@ -15,6 +15,7 @@ from penstock.protocol.kafka.apis import APIS, Api
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import (
     alter_configs,
+    alter_share_group_offsets,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
@@ -27,6 +28,7 @@ from penstock.protocol.kafka.messages import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_share_group_offsets,
     describe_topic_partitions,
     find_coordinator,
     heartbeat,
@@ -148,6 +150,20 @@ SENSIBLE: dict[Api, Callable[[], Any]] = {
         "shared", "member", 0, subscribed_topic_names=["orders"]
     ),
     apis.SHARE_GROUP_DESCRIBE: lambda: share_group_describe.ShareGroupDescribeRequest(["shared"]),
+    apis.DESCRIBE_SHARE_GROUP_OFFSETS: (
+        lambda: describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+            [describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup("shared", None)]
+        )
+    ),
+    apis.ALTER_SHARE_GROUP_OFFSETS: lambda: alter_share_group_offsets.AlterShareGroupOffsetsRequest(
+        "shared",
+        [
+            alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+                "orders",
+                [alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(0, 0)],
+            )
+        ],
+    ),
     apis.DELETE_SHARE_GROUP_OFFSETS: (
         lambda: delete_share_group_offsets.DeleteShareGroupOffsetsRequest(
             "shared",

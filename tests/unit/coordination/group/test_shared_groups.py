@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from penstock.model.errors import (
     GroupNotEmpty,
     InconsistentProtocol,
     InvalidGroup,
+    InvalidRequest,
     StaleTerm,
     UnknownGroup,
     UnknownMember,
@@ -183,6 +185,11 @@ class TestPlaces:
         with pytest.raises(GroupNotEmpty):
             shell.groups.shared.reset("reset", "g", "second", resets)
         shell.share("g", -1)
+        large = replace(resets[0], state=bytes(65_537))
+        with pytest.raises(InvalidRequest):
+            shell.groups.shared.reset("reset", "g", "second", [*resets, large])
+        assert shell.share_read("g", place).incarnation == before, "nothing has changed"
+        assert len(shell.groups.shared.places("g")) == 2
         shell.does(shell.groups.shared.reset("reset", "g", "second", resets))
         with pytest.raises(UnknownGroup, match="read it again"):
             shell.groups.shared.write("write", "g", before, place, b"by who knows nothing of it")

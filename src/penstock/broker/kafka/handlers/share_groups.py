@@ -1,5 +1,5 @@
-"""Share groups, which are our shared groups, in Kafka's words (KIP-932): heartbeats, what they are,
-and forgetting where they stand."""
+"""Share groups, which are our shared groups, in Kafka's words (KIP-932): heartbeats, and what they
+are."""
 
 from __future__ import annotations
 
@@ -11,22 +11,14 @@ from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups import group_code
 from penstock.coordination.group import assignment
 from penstock.coordination.group.coordinator import Coordinator
-from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.share_messages import (
     ShareGroupDescription,
     ShareHeartbeat,
     ShareHeartbeatAnswer,
     ShareMemberDescription,
-    ShareReset,
 )
-from penstock.model.errors import PenstockError, UnknownTopic
-from penstock.protocol.kafka.errors import code_of
+from penstock.model.errors import PenstockError
 from penstock.protocol.kafka.messages import share_group_describe as describing
-from penstock.protocol.kafka.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsResponse,
-    DeleteShareGroupOffsetsResponseTopic,
-)
 from penstock.protocol.kafka.messages.share_group_heartbeat import (
     Assignment,
     ShareGroupHeartbeatRequest,
@@ -137,43 +129,3 @@ def _member(image: ClusterImage, member: ShareMemberDescription) -> describing.M
             ]
         ),
     )
-
-
-def delete_share_group_offsets(context: Context, call: Call) -> None:
-    """The group begins anew in these topics, as if it had never been there."""
-    request: DeleteShareGroupOffsetsRequest = call.request
-    names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
-    check_count("topics", len(names))
-    results = [_found(context, name) for name in names]
-
-    def reset(groups: Coordinator, now_ms: int) -> Effects:
-        del now_ms
-        resets = [
-            ShareReset(
-                topic=kept.topic, topic_id=kept.topic_id, partition=kept.partition, state=b""
-            )
-            for kept in groups.shared.places(request.group_id)
-            if kept.topic in names
-        ]
-        return groups.shared.reset(answer, request.group_id, uuid.uuid4().hex, resets)
-
-    def answer(what: object) -> None:
-        if isinstance(what, PenstockError):
-            response = DeleteShareGroupOffsetsResponse(
-                error_code=group_code(what), error_message=what.message
-            )
-        else:
-            response = DeleteShareGroupOffsetsResponse(responses=results)
-        call.answer(response)
-
-    context.groups.submit(answer, reset)
-
-
-def _found(context: Context, name: str) -> DeleteShareGroupOffsetsResponseTopic:
-    try:
-        topic = context.registry.image.topic(name)
-    except UnknownTopic as error:
-        return DeleteShareGroupOffsetsResponseTopic(
-            name, error_code=code_of(error), error_message=error.message
-        )
-    return DeleteShareGroupOffsetsResponseTopic(name, bytes.fromhex(topic.id))

@@ -14,10 +14,6 @@ from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.kafka.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocol.kafka.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-)
 from penstock.protocol.kafka.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.kafka.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocol.kafka.messages.list_groups import ListGroupsRequest
@@ -173,44 +169,3 @@ async def test_a_group_is_deleted_when_its_members_have_left() -> None:
         assert response.results[0].error_code == ErrorCode.NONE
         listed, _ = await native.channel.call(calls.LIST_GROUPS, pb.ListGroupsRequest())
         assert list(listed.groups) == []
-
-
-async def test_where_a_group_stands_is_forgotten() -> None:
-    async with set_up() as (client, native, topic_id):
-
-        async def forget(group: str, *topics: str) -> Any:
-            named = [DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
-            request = DeleteShareGroupOffsetsRequest(group, named)
-            return await client.call(apis.DELETE_SHARE_GROUP_OFFSETS, 0, request)
-
-        async def read() -> pb.ReadShareResponse:
-            request = pb.ReadShareRequest(group="g", topic_id=topic_id.hex(), leader_term=term)
-            response, _ = await native.channel.call(calls.READ_SHARE, request)
-            return response
-
-        assert (await forget("g", "orders")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        await beat(client, 0)
-        known, _ = await native.channel.call(calls.METADATA, pb.MetadataRequest(topics=["orders"]))
-        term = known.topics[0].partitions[0].term
-        incarnation = (await read()).incarnation
-        await native.channel.call(
-            calls.WRITE_SHARE,
-            pb.WriteShareRequest(
-                group="g",
-                topic_id=topic_id.hex(),
-                leader_term=term,
-                state=b"place",
-                incarnation=incarnation,
-            ),
-        )
-        refused = await forget("g", "orders")
-        assert refused.error_code == ErrorCode.NON_EMPTY_GROUP
-        assert "has members" in refused.error_message
-        await beat(client, -1)
-        forgotten = await forget("g", "orders", "nothing", "orders")
-        assert [(one.topic_name, one.error_code) for one in forgotten.responses] == [
-            ("orders", ErrorCode.NONE),
-            ("nothing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ]
-        assert forgotten.responses[0].topic_id == topic_id
-        assert not (await read()).is_known
