@@ -8,7 +8,7 @@ left, neither members nor records, is not in it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from penstock.coordination.group.offsets import (
     Usage,
     check_group_name,
 )
+from penstock.coordination.group.point_to_point import POINT_TO_POINT_KIND, PointToPoint
 from penstock.coordination.group.records import (
     CLASSIC_KIND,
     OFFSET_KIND,
@@ -129,6 +130,8 @@ class GroupTable:
         """Of all groups together."""
         self.size_bytes = 0
         """What the members of all groups take."""
+        self.point_to_point = PointToPoint()
+        """The topics that one group has for itself."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -204,10 +207,10 @@ class GroupTable:
         ]
         self.offset_count -= len(group.offsets)
         del self._groups[group.name]
-        return tombstones
+        return tombstones + self.point_to_point.release(group.name)
 
     def drop_if_nothing(self, group: Group) -> None:
-        if group.is_nothing:
+        if group.is_nothing and not self.point_to_point.topics_of(group.name):
             self._groups.pop(group.name, None)
 
     def _count(self, group: Group) -> None:
@@ -252,7 +255,9 @@ class GroupTable:
         """Take in one record of the internal topic. After the last one: `restored`."""
         what = read_key(key)
         group = self._groups.setdefault(what.group, Group(what.group))
-        if what.kind != OFFSET_KIND:
+        if what.kind == POINT_TO_POINT_KIND:
+            self.point_to_point.apply(what.group, what.topic, value)
+        elif what.kind != OFFSET_KIND:
             group.note(Record(key=key, value=value))
         elif value is not None:
             self.offset_count += group.offsets.put(read_offset(what, value, timestamp_ms))
@@ -284,7 +289,8 @@ class GroupTable:
     def checkpoint(self) -> Checkpoint:
         """The table as it is now, for a snapshot that is written while it goes on changing."""
         return Checkpoint(
-            [(group.name, list(group.records.items()), group.offsets.copy()) for group in self]
+            [(group.name, list(group.records.items()), group.offsets.copy()) for group in self],
+            self.point_to_point.records(),
         )
 
 
@@ -292,15 +298,21 @@ class Checkpoint:
     """A table at one moment."""
 
     def __init__(
-        self, groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]]
+        self,
+        groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]],
+        others: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
+        """others: records that are not of one group's members or offsets."""
         self._groups = groups
+        self._others = others
 
     def __len__(self) -> int:
-        return sum(len(records) + len(offsets) for _, records, offsets in self._groups)
+        of_groups = sum(len(records) + len(offsets) for _, records, offsets in self._groups)
+        return of_groups + len(self._others)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values that lead to the table from nothing."""
+        yield from self._others
         for name, records, offsets in self._groups:
             yield from records
             for committed in offsets:
