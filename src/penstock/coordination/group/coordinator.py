@@ -235,7 +235,7 @@ class Coordinator:
         """The groups in these states and of these kinds (none named: all), by name."""
         wanted_states = {state.lower() for state in states}
         wanted_kinds = {kind.lower() for kind in kinds}
-        listed = [_listed(group) for group in self.table]
+        listed = [listed_group(group) for group in self.table]
         return sorted(
             (
                 group
@@ -404,7 +404,7 @@ def _protocol_type(group: Group) -> str:
     return "" if machine is None else CONSUMER_PROTOCOL_TYPE
 
 
-def _listed(group: Group) -> ListedGroup:
+def listed_group(group: Group) -> ListedGroup:
     machine = group.machine
     is_consumer = isinstance(machine, ConsumerGroup)
     return ListedGroup(

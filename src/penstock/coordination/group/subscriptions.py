@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.coordination.group.consumer import ConsumerGroup
-from penstock.coordination.group.effects import Effects
+from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.point_to_point import TopicIdOf
 from penstock.coordination.group.table import GroupTable
 
@@ -55,10 +55,14 @@ def readers_of(table: GroupTable, topic: str) -> Iterator[str]:
             yield group.name
 
 
-def lose_member(table: GroupTable, name: str, member_id: str, now_ms: int) -> Effects:
-    """The connection of a member of ours has ended."""
+def lose_member(
+    table: GroupTable, ticket: Ticket, name: str, member_id: str, now_ms: int
+) -> Effects:
+    """The connection of a member of ours has ended. Answered with None."""
+    effects = Effects()
+    effects.answer(ticket, None)
     group = table.get(name)
-    if group is None or not isinstance(group.machine, ConsumerGroup):
-        return Effects()
-    group.machine.lose(member_id, now_ms)
-    return table.acted(group, Effects())
+    if group is not None and isinstance(group.machine, ConsumerGroup):
+        group.machine.lose(member_id, now_ms)
+        table.acted(group, effects)
+    return effects

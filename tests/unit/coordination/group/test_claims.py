@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from penstock.model.errors import InvalidRequest
 from penstock.model.limits import NAMES_PER_CALL_MAX
 from tests.unit.coordination.group.harness import Shell
 
-MANUAL: dict[str, object] = {"assignor": "manual", "claims": (("orders", 1),)}
+MANUAL: dict[str, Any] = {"assignor": "manual", "claims": (("orders", 1),)}
 
 
 def test_a_claim_survives_a_restart_and_names_its_holder() -> None:
@@ -55,5 +56,5 @@ def test_claims_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"claims": ()}, {"assignor": "manual"}])
-def test_half_a_claim_is_refused(changes: dict[str, object]) -> None:
+def test_half_a_claim_is_refused(changes: dict[str, Any]) -> None:
     assert isinstance(Shell().consumer("g", **changes), Exception)

@@ -34,10 +34,10 @@ def test_a_member_whose_connection_ended_has_a_moment() -> None:
     """R-DEL-7: then it is removed; the timer of the groups knows."""
     shell = Shell()
     shell.consumer_joined("g")
-    shell.does(lose_member(shell.groups.table, "g", "member", shell.now_ms))
+    shell.does(lose_member(shell.groups.table, "lost", "g", "member", shell.now_ms))
     assert shell.groups.table.wake_ms == shell.now_ms + MEMBER_LOST_MS_MAX
     shell.now_ms += MEMBER_LOST_MS_MAX
     shell.expire()
     assert shell.groups.describe_consumer("g").members == ()
     for group in ("g", "nobody"):
-        shell.does(lose_member(shell.groups.table, group, "member", shell.now_ms))
+        shell.does(lose_member(shell.groups.table, "lost", group, "member", shell.now_ms))
