@@ -166,6 +166,16 @@ async def running(
             channel.close()
 
 
+@contextlib.asynccontextmanager
+async def another_client(broker: Broker) -> AsyncIterator[RawClient]:
+    """One more client of a broker that runs, on a connection of its own."""
+    channel = await connect_channel(parse_address(broker.addresses[0]))
+    try:
+        yield RawClient(channel)
+    finally:
+        channel.close()
+
+
 async def live_until_crash(disk: SimulatedDisk, life: Coroutine[Any, Any, None]) -> None:
     """Let a broker and its clients live to the end, or until the disk crashes. On a disk that is
     gone a call may never be answered, and the broker cannot stop in an orderly way: a real one is

@@ -1,5 +1,5 @@
-"""Assignors with members, topics and histories made by chance: everything has one owner, the
-uniform one is even and moves no more than it must."""
+"""Assignors with members, topics and histories made by chance: everything has one owner; the
+uniform one is even and moves no more than it must; the ring is even and forgets; claims hold."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from penstock.coordination.group.assignment import (
     partitions_of,
 )
 from penstock.coordination.group.assignors import ASSIGNORS
+from penstock.coordination.group.claims import assign
+from penstock.coordination.group.consumer_messages import TopicFacts
+from penstock.coordination.group.membership import Membership
+from penstock.coordination.group.subscribed_topics import SubscribedTopics
 from penstock.model.ids import TopicId
 
 TOPICS = [TopicId(f"t{number}") for number in range(5)]
@@ -127,6 +131,85 @@ def test_no_single_move_makes_unequal_subscriptions_more_even(
             for other in members:
                 if topic in members[other].topics:
                     assert loads[member] <= loads[other] + 1, (member, other, topic)
+
+
+@given(group=groups(are_equal=True), name=st.sampled_from(["ring", "round-robin", "uniform"]))
+def test_equal_subscriptions_get_equal_shares(
+    group: tuple[dict[str, MemberSubscription], dict[TopicId, int]], name: str
+) -> None:
+    """R-DEL-5"""
+    members, topics = group
+    loads = sorted(map(count, ASSIGNORS[name](members, topics, {}).values()))
+    assert loads[-1] - loads[0] <= 1
+
+
+@given(group=groups(), drawn=owners)
+def test_the_ring_does_not_care_what_was_before(
+    group: tuple[dict[str, MemberSubscription], dict[TopicId, int]],
+    drawn: list[tuple[str, TopicId, int]],
+) -> None:
+    members, topics = group
+    assert ASSIGNORS["ring"](members, topics, history(drawn)) == ASSIGNORS["ring"](
+        members, topics, {}
+    )
+
+
+def test_how_much_a_ring_moves_is_bounded() -> None:
+    """R-DEL-5: over rings of all sizes, names and numbers of partitions: a member that comes or
+    goes moves what it gets or had, and at most as much again for every member in ten."""
+    worst = 0.0
+    for member_count in (2, 3, 5, 8, 13, 21, 34):
+        for partition_count in (10, 40, 100):
+            for seed in range(5):
+                subscribed = {TOPICS[0]: partition_count}
+                one = MemberSubscription(instance_id=None, topics=frozenset(subscribed))
+                names = [f"{seed}-{number}" for number in range(member_count)]
+                full = owner_of(ASSIGNORS["ring"](dict.fromkeys(names, one), subscribed, {}))
+                less = owner_of(ASSIGNORS["ring"](dict.fromkeys(names[1:], one), subscribed, {}))
+                moved = sum(less[partition] != owner for partition, owner in full.items())
+                least = max(sum(owner == names[0] for owner in full.values()), 1)
+                worst = max(worst, moved / least / (1 + member_count / 10))
+                assert moved <= partition_count
+    assert worst <= 3.0
+
+
+@given(group=groups(), data=st.data())
+def test_claims_hold_and_the_others_share_the_rest(
+    group: tuple[dict[str, MemberSubscription], dict[TopicId, int]], data: st.DataObject
+) -> None:
+    """R-DEL-2, R-DEL-5: who claims has that and nothing else; all else has one owner, who does not
+    claim, as long as there is one that subscribes."""
+    members, topics = group
+    subscribed = SubscribedTopics()
+    facts = {str(topic): TopicFacts(topic, number) for topic, number in topics.items()}
+    free = {(str(topic), place) for topic, number in topics.items() for place in range(number)}
+    memberships = {}
+    for member, subscription in members.items():
+        mine = sorted(one for one in free if one[0] in subscription.topics)
+        claims: tuple[tuple[str, int], ...] | None = None
+        wishes = st.none() | st.sets(st.sampled_from(mine)) if mine else st.none()
+        wish = data.draw(wishes)
+        if wish is not None:
+            claims = tuple(sorted(wish))
+            free -= wish
+        memberships[member] = Membership(
+            topic_names=frozenset(map(str, subscription.topics)), claims=claims
+        )
+    resolution = subscribed.resolve(memberships.values(), facts)
+    name = data.draw(assignors)
+    targets = assign(name, memberships, members, resolution, {})
+    owned = owner_of(targets)
+    assert targets.keys() == members.keys()
+    for member, membership in memberships.items():
+        if membership.claims is not None:
+            assert targets[member] == collect(
+                (TopicId(topic), place) for topic, place in membership.claims
+            )
+    sharing = [member for member, one in memberships.items() if one.claims is None]
+    for topic, place in free:
+        subscribers = [member for member in sharing if topic in members[member].topics]
+        owner = owned.get((TopicId(topic), place))
+        assert owner in subscribers if subscribers else owner is None
 
 
 @settings(max_examples=50)

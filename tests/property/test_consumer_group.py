@@ -27,7 +27,7 @@ TOPICS = ("ta", "tb", "tc")
 ROUNDS_MAX = 10
 
 any_topics = st.sets(st.sampled_from(TOPICS), min_size=1)
-assignors = st.sampled_from([None, "range", "uniform"])
+assignors = st.sampled_from([None, "range", "ring", "round-robin", "uniform"])
 
 
 class ConsumerGroupMachine(RuleBasedStateMachine):

@@ -20,6 +20,7 @@ from penstock.broker.handlers import (
     cluster,
     coordinators,
     fetch,
+    group_members,
     groups,
     produce,
     removals,
@@ -44,6 +45,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
     calls.COPY.number: staging.copy,
+    calls.GROUP_HEARTBEAT.number: group_members.group_heartbeat,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -57,6 +59,9 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.COMMIT_OFFSETS.number: groups.commit_offsets,
     calls.FETCH_OFFSETS.number: groups.fetch_offsets,
     calls.LIST_GROUPS.number: groups.list_groups,
+    calls.DESCRIBE_GROUP.number: groups.describe_group,
+    calls.DELETE_GROUP.number: groups.delete_group,
+    calls.LIST_SUBSCRIPTIONS.number: groups.subscriptions,
     calls.COMMIT_STAGED.number: staging.commit_staged,
     calls.ABORT_STAGED.number: staging.abort_staged,
     calls.COMMITTED_EPOCH.number: staging.committed_epoch,

@@ -11,11 +11,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.routes import GROUPS, Routes
-from penstock.model.errors import Busy, ClientClosed, PenstockError
+from penstock.model.errors import (
+    Busy,
+    ClientClosed,
+    InvalidRequest,
+    PenstockError,
+    StaleMemberEpoch,
+    UnknownGroup,
+    UnknownMember,
+)
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import COMMIT_OFFSETS, FETCH_OFFSETS
@@ -29,12 +37,27 @@ COMMIT_INTERVAL_S: Final = 0.05
 CLOSE_TIMEOUT_S: Final = 5.0
 
 
+class Member(Protocol):
+    """Who commits, where the group has members."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    async def renew(self, epoch: int) -> None:
+        """Returns when the group was asked for another epoch; raises that it cannot be."""
+
+
 class Committer:
     """The place of one group in the partitions that one consumer reads."""
 
     def __init__(self, group: str, routes: Routes) -> None:
         self._group = group
         self._routes = routes
+        self.member: Member | None = None
+        """As whom it commits; None: as nobody, which a group without members takes."""
         self.progress: dict[tuple[str, int], Acknowledgements] = {}
         # Acknowledged in other threads and not counted yet. A deque's ends are atomic.
         self._inbox: deque[Message] = deque()
@@ -47,8 +70,15 @@ class Committer:
     def note(self, message: Message) -> None:
         """A message is dealt with: count it, and have it committed if that is news."""
         progress = self.progress.get((message.topic, message.partition))
-        # None: the partition has been taken away since, and with it its place.
-        if progress is not None and progress.acknowledge(message.offset):
+        if progress is None:
+            logger.debug(
+                "%s-%d was taken away before offset %d was acknowledged: whoever has it reads the "
+                "message again.",
+                message.topic,
+                message.partition,
+                message.offset,
+            )
+        elif progress.acknowledge(message.offset):
             self._news.set()
 
     def post(self, message: Message) -> bool:
@@ -88,17 +118,22 @@ class Committer:
     async def commit(self) -> None:
         """Commit everything acknowledged so far; returns when the broker has it."""
         async with self._lock:
-            if lows := self._due():
-                await commit_offsets(self._routes, self._group, lows)
+            while lows := self._due():
+                if not await self._send(lows):
+                    continue  # some of it may be somebody else's by now
                 for partition, low in lows.items():
                     if partition in self.progress:
                         self.progress[partition].committed = low
+                return
 
     async def commit_at(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit these offsets, whatever was acknowledged."""
         async with self._lock:
             self._count_posted()
-            await commit_offsets(self._routes, self._group, offsets)
+            while True:
+                self._check_held(offsets)
+                if await self._send(offsets):
+                    break
             for partition, offset in offsets.items():
                 if partition in self.progress:
                     self.progress[partition].place_was_set(offset)
@@ -127,6 +162,32 @@ class Committer:
         """The group's place as the broker has it, in the partitions where it has one."""
         return await fetch_offsets(self._routes, self._group, topics)
 
+    async def _send(self, offsets: Mapping[tuple[str, int], int]) -> bool:
+        """False: the member had an epoch that the group has left behind. It has another one now."""
+        member = self.member
+        if member is None:
+            await commit_offsets(self._routes, self._group, offsets)
+            return True
+        epoch = member.epoch
+        try:
+            await commit_offsets(self._routes, self._group, offsets, member.member_id, epoch)
+        except (StaleMemberEpoch, UnknownGroup, UnknownMember) as error:
+            logger.debug("A commit of group %s is tried again: %s", self._group, error)
+            await member.renew(epoch)
+            return False
+        return True
+
+    def _check_held(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """What another member reads is not this one's to commit."""
+        if self.member is None:
+            return
+        for topic, partition in offsets:
+            if (topic, partition) not in self.progress:
+                raise InvalidRequest(
+                    f"Group {self._group} has not given {topic}-{partition} to this consumer, or "
+                    "has taken it away: only who reads it commits its offset."
+                )
+
     def _due(self) -> dict[tuple[str, int], int]:
         """Where the group's place has moved to, in the partitions where it has."""
         self._count_posted()
@@ -148,10 +209,14 @@ class Committer:
 
 
 async def commit_offsets(
-    routes: Routes, group: str, offsets: Mapping[tuple[str, int], int]
+    routes: Routes,
+    group: str,
+    offsets: Mapping[tuple[str, int], int],
+    member_id: str = "",
+    member_epoch: int = 0,
 ) -> None:
-    """Set the next offset to read, for each partition given."""
-    request = pb.CommitOffsetsRequest(group=group)
+    """Set the next offset to read, for each partition given; as a member, where there are any."""
+    request = pb.CommitOffsetsRequest(group=group, member_id=member_id, member_epoch=member_epoch)
     for (topic, partition), offset in offsets.items():
         request.offsets.add(topic=topic, partition=partition, offset=offset)
     await routes.call_coordinator(GROUPS, COMMIT_OFFSETS, request)

@@ -1,37 +1,33 @@
 """Reads topics: message by message, in lists, or as columns.
 
 The face of the consuming side; `fetcher` fetches ahead, `acknowledgements` and `committer` keep a
-group's place. The invariant: of every partition the reader gets each message from its position on
-once and in order, until it seeks.
-
-There is no group membership yet: consumers of one group share committed offsets, not partitions,
-so two that run at the same time both read everything.
+group's place, `membership` says which partitions the group gives. The invariant: of every partition
+the reader gets each message from its position on once and in order, until it seeks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict
 
-from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.committer import Committer
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import Fetcher, FetcherConfig
+from penstock.client.holdings import Holdings
+from penstock.client.membership import MemberSettings, Membership, OnPartitions
 from penstock.client.reader import Hand, PartitionColumns, Reader
-from penstock.client.routes import Routes, TopicRoute
+from penstock.client.route_following import RouteFollowing
+from penstock.client.routes import Routes
 from penstock.client.starts import OutOfRange, Start, check_out_of_range, check_start
 from penstock.client.tasks import TaskScope, all_of
-from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest, PenstockError
+from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import FETCH_WAIT_MS_MAX, GROUP_NAME_LENGTH_MAX, MIB
 from penstock.records import Message
-
-logger = logging.getLogger(__name__)
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -42,6 +38,13 @@ class ConsumerSettings(TypedDict, total=False):
     on_out_of_range: OutOfRange
     buffer_bytes: int
     max_wait_ms: int
+    name: str | None
+    instance_id: str | None
+    assignor: str | None
+    partitions: Collection[int | tuple[str, int]] | None
+    point_to_point: bool
+    on_assigned: OnPartitions | None
+    on_revoked: OnPartitions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,8 @@ class ConsumerConfig:
     """Where a consumer begins and how far it reads ahead."""
 
     group: str | None = None
-    """Begin where this group has come to, and let messages be acknowledged for it."""
+    """Share the topics with the other members of this group, begin where it has come to, and let
+    messages be acknowledged for it."""
 
     start: Start = "earliest"
     """Where to begin in partitions that the group has not read, or without a group in all."""
@@ -63,7 +67,32 @@ class ConsumerConfig:
     max_wait_ms: int = 5_000
     """How long a broker holds a question open while there is nothing new."""
 
+    name: str | None = None
+    """What the group shows this member as; None: the client's name."""
+
+    instance_id: str | None = None
+    """Who this member is across restarts: within a session it finds what it had."""
+
+    assignor: str | None = None
+    """How the group's partitions are spread: uniform, range, ring, round-robin or sticky. The one
+    that most members ask for; None: what the broker does."""
+
+    partitions: Collection[int | tuple[str, int]] | None = None
+    """Read these and no others, which no other member may claim as well: numbers of the one topic,
+    or pairs of topic and number."""
+
+    point_to_point: bool = False
+    """The topics are this group's alone, from now on until it is deleted."""
+
+    on_assigned: OnPartitions | None = None
+    """Is told of partitions that the group has given, before anything of them is read."""
+
+    on_revoked: OnPartitions | None = None
+    """Is told of partitions that the group takes away: the last moment to acknowledge what was read
+    of them. Also when they are lost already, to a group that took this member for dead."""
+
     def __post_init__(self) -> None:
+        self._check_membership()
         check_start(self.start)
         check_out_of_range(self.on_out_of_range)
         if self.group is not None and not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
@@ -77,6 +106,25 @@ class ConsumerConfig:
             raise InvalidConfig(
                 f"max_wait_ms is {self.max_wait_ms}: it must be from 1 to {FETCH_WAIT_MS_MAX}."
             )
+
+    def _check_membership(self) -> None:
+        wishes = {
+            "instance_id": self.instance_id,
+            "assignor": self.assignor,
+            "partitions": self.partitions,
+            "point_to_point": self.point_to_point or None,
+            "on_assigned": self.on_assigned,
+            "on_revoked": self.on_revoked,
+        }
+        for name, wish in wishes.items():
+            if self.group is None and wish is not None:
+                raise InvalidConfig(f"{name} is for members of a group: give one, as group='g'.")
+        if self.partitions is not None and self.assignor not in (None, "manual"):
+            raise InvalidConfig(
+                f"partitions are claimed, so the assignor is 'manual', not {self.assignor!r}."
+            )
+        if self.assignor == "manual" and self.partitions is None:
+            raise InvalidConfig("The assignor 'manual' needs partitions to claim.")
 
 
 class Consumer:
@@ -95,7 +143,6 @@ class Consumer:
         """source: who takes the acknowledgements of messages; None: this."""
         self._routes = routes
         self._on_end = on_end
-        self._backoff = config.backoff
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
         self._fetcher = Fetcher(
@@ -116,6 +163,17 @@ class Consumer:
         )
         self._scope = TaskScope()
         self._changing = asyncio.Lock()
+        self._holdings = Holdings(self._fetcher, self._committer)
+        self._following = RouteFollowing(routes, config.backoff, self._holdings, self._changing)
+        self._membership: Membership | None = None
+        if settings.group is not None and (self._topics or settings.partitions is not None):
+            member = _member_settings(settings.group, self._topics, settings, config.client_name)
+            self._membership = Membership(
+                routes, config, member, self._holdings, self._changing, self._fetcher.fail
+            )
+            self._fetcher.may_be_idle = True
+            assert self._committer is not None
+            self._committer.member = self._membership
         self._is_started = False
         self._is_closed = False
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -150,12 +208,13 @@ class Consumer:
         if self._is_closed:
             return
         self._is_closed = True
-        if self._is_started:
-            self._routes.unlisten(self._on_route)
         try:
             if self._committer is not None:
                 await self._committer.close()
         finally:
+            if self._membership is not None:
+                await self._membership.leave()
+            await self._following.close()
             await self._scope.close()
             await self._fetcher.close()
             self._on_end(self)
@@ -214,10 +273,12 @@ class Consumer:
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being read."""
-        return [TopicPartition(*partition) for partition in self._fetcher.feeds]
+        return self._holdings.partitions
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions from now on, instead of those of the topics given at first.
+        """Read these partitions from now on, instead of those of the topics given at first, or of
+        those that the group gave: a member leaves it, and a group with members takes no commits of
+        who is none.
 
         The place of a group is committed before. Where that or the rest fails, nothing changes.
         """
@@ -226,13 +287,13 @@ class Consumer:
         async with self._changing:
             if self._committer is not None:
                 await self._committer.commit()
-            await self._add(wanted, self._settings.start)
-            self._topics = ()
-            unwanted = [partition for partition in self.partitions if partition not in wanted]
-            self._fetcher.remove(unwanted)
-            if self._committer is not None:
-                for partition in unwanted:
-                    del self._committer.progress[partition]
+            await self._holdings.add(dict.fromkeys(wanted, self._settings.start))
+            self._following.forget_topics()
+            if self._membership is not None and self._committer is not None:
+                await self._membership.leave()
+                self._membership = self._committer.member = None
+                self._fetcher.may_be_idle = False
+            self._holdings.remove(each for each in self.partitions if each not in wanted)
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next message to be handed out."""
@@ -306,55 +367,45 @@ class Consumer:
     async def _start_once(self) -> None:
         if self._is_started:  # somebody else did it while this waited
             return
-        for topic in self._topics:
-            # Not from the cache: the topic may have been changed or deleted since.
-            route = await self._routes.topic(topic, refresh=True, create=True)
-            await self._add(_partitions(route), self._settings.start)
+        if self._membership is not None:
+            await self._membership.start()
+        else:
+            await self._following.start(self._topics, self._settings.start)
         if self._is_closed:
+            if self._membership is not None:
+                await self._membership.leave()
+            await self._following.close()
             raise ClientClosed("The consumer was closed before it had started.")
-        self._routes.listen(self._on_route)
         if self._committer is not None:
             self._scope.start(self._committer.run(), name=f"commits of {self._settings.group}")
         self._is_started = True
 
-    async def _add(self, partitions: Iterable[TopicPartition], start: Start) -> None:
-        """Take up partitions, where the group has come to or at the start. Under `_changing`."""
-        starts = {
-            partition: start for partition in partitions if partition not in self._fetcher.feeds
-        }
-        committed: dict[TopicPartition, int] = {}
-        if self._committer is not None and starts:
-            committed = await self._committer.committed({topic for topic, _ in starts})
-            starts |= {
-                partition: offset for partition, offset in committed.items() if partition in starts
-            }
-        positions = await self._fetcher.add(starts)
-        if self._committer is not None:
-            for partition, position in positions.items():
-                self._committer.progress[partition] = Acknowledgements(
-                    position, committed.get(partition)
-                )
 
-    def _on_route(self, route: TopicRoute) -> None:
-        if route.topic in self._topics:
-            self._scope.start(self._follow(route), name=f"new partitions of {route.topic}")
-
-    async def _follow(self, route: TopicRoute) -> None:
-        """Take up partitions that were added to a topic, from their first message on."""
-        failures = 0
-        while True:
-            try:
-                async with self._changing:
-                    if route.topic in self._topics:  # unless others were assigned meanwhile
-                        await self._add(_partitions(route), "earliest")
-                return
-            except PenstockError as error:
-                logger.warning("New partitions of %s cannot be read now: %s", route.topic, error)
-                if not error.retriable:
-                    return  # the topic is gone
-                failures += 1
-                await asyncio.sleep(self._backoff.wait_s(failures))
-
-
-def _partitions(route: TopicRoute) -> list[TopicPartition]:
-    return [TopicPartition(route.topic, number) for number in range(route.partition_count)]
+def _member_settings(
+    group: str, topics: tuple[str, ...], settings: ConsumerConfig, client_name: str
+) -> MemberSettings:
+    claims: tuple[TopicPartition, ...] | None = None
+    if settings.partitions is not None:
+        if not topics:
+            raise InvalidConfig("Partitions are claimed, but no topic is named: name theirs.")
+        if len(topics) > 1 and any(isinstance(each, int) for each in settings.partitions):
+            raise InvalidConfig(
+                f"The numbers in partitions may be of any of {len(topics)} topics: give pairs of "
+                "topic and number."
+            )
+        claims = tuple(
+            TopicPartition(topics[0], each) if isinstance(each, int) else TopicPartition(*each)
+            for each in settings.partitions
+        )
+    return MemberSettings(
+        group=group,
+        topics=topics,
+        start=settings.start,
+        name=settings.name or client_name,
+        instance_id=settings.instance_id,
+        assignor="manual" if claims is not None else settings.assignor,
+        claims=claims,
+        point_to_point=settings.point_to_point,
+        on_assigned=settings.on_assigned,
+        on_revoked=settings.on_revoked,
+    )

@@ -138,6 +138,10 @@ class Fetcher:
         # Those with a failure to raise, in the order in which they failed.
         self._failed: deque[Feed] = deque()
         self._waiters: list[asyncio.Future[None]] = []
+        # Partitions may come when there are none: who reads waits for them.
+        self.may_be_idle = False
+        # Why nothing can be read any more.
+        self._failure: PenstockError | None = None
         self._closed = False
 
     def feed(self, partition: tuple[str, int]) -> Feed:
@@ -210,6 +214,8 @@ class Fetcher:
         """
         if self._closed:
             raise ClientClosed("The consumer was closed: make another one to go on.")
+        if self._failure is not None and not self._chunks:
+            raise self._failure
         for _ in range(len(self._failed)):
             feed = self._failed.popleft()
             if feed.failure is None:
@@ -223,11 +229,11 @@ class Fetcher:
 
     async def wait(self) -> None:
         """Until there may be a chunk to take or a failure to raise."""
-        if not self.feeds:
+        if not self.feeds and not self.may_be_idle:
             raise InvalidRequest(
                 "The consumer reads nothing: give it a topic, or assign partitions."
             )
-        if self._chunks or self._closed or self._failed:
+        if self._chunks or self._closed or self._failed or self._failure is not None:
             return
         waiter = self._loop.create_future()
         self._waiters.append(waiter)
@@ -315,8 +321,9 @@ class Fetcher:
         except PenstockError as problem:
             self._judge(feed, problem)
             return
-        if not payload and self._came_too_early(feed):
-            # Asking again at once would be a busy loop.
+        waited_s = self._loop.time() - feed.asked_at_s
+        if not payload and waited_s < self._config.max_wait_ms / 2000:
+            # It came too early: asking again at once would be a busy loop.
             feed.failures += 1
             self._recover(feed)
             return
@@ -329,10 +336,6 @@ class Fetcher:
         self._chunk_bytes += len(payload)
         feed.fetch_offset = next_offset
         self._wake()
-
-    def _came_too_early(self, feed: Feed) -> bool:
-        waited_s = self._loop.time() - feed.asked_at_s
-        return waited_s < self._config.max_wait_ms / 2000
 
     def _judge(self, feed: Feed, error: PenstockError) -> None:
         """Decide how a partition goes on after an error: again, elsewhere, or by the reader."""
@@ -347,6 +350,11 @@ class Fetcher:
             logger.warning("%s cannot be read now and is tried again: %s", feed, error)
         feed.failures += 1
         self._recover(feed)
+
+    def fail(self, error: PenstockError) -> None:
+        """Whoever reads is told, now and from now on."""
+        self._failure = error
+        self._wake()
 
     def _fail(self, feed: Feed, error: PenstockError) -> None:
         feed.failure = error

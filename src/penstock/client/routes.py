@@ -28,6 +28,7 @@ from penstock.model.errors import (
     NotLeader,
     PenstockError,
     ShuttingDown,
+    StaleMemberEpoch,
     TimedOut,
     UnknownTopic,
 )
@@ -303,6 +304,8 @@ class Routes:
                     f"{call.name} was not answered within {self._config.request_timeout_ms} ms: "
                     f"see whether the broker is up."
                 ) from None
+            except StaleMemberEpoch:
+                raise  # it is to be tried again with another epoch, which only the caller has
             except PenstockError as error:
                 done_perhaps = called and not isinstance(error, _REFUSALS)
                 if not error.retriable or (done_perhaps and not repeatable):

@@ -194,6 +194,12 @@ TOPIC_PATTERN_BYTES_MAX: Final = 64 * KIB
 # Letters of names times parts of a pattern, for one look at the topics: about half a second.
 TOPIC_PATTERN_WORK_MAX: Final = 500_000_000
 
+# Points of each member on the ring of its assignor: as many as brokers have on theirs.
+VIRTUAL_NODES_PER_MEMBER: Final = 64
+# A member of ours whose connection ended has so long to come back before it is taken for dead: many
+# times what reconnecting takes, and far below the session of one that is merely silent.
+MEMBER_LOST_MS_MAX: Final = 3_000
+
 # --- replication -------------------------------------------------------------------------------
 
 # Requests to one follower that it has not answered: they hide a round trip's time, and bound what

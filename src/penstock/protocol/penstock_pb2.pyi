@@ -1195,16 +1195,18 @@ class GroupHeartbeatRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., shared: _Optional[bool] = ..., instance_id: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., assignor: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., owned: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., is_full: _Optional[bool] = ..., point_to_point: _Optional[bool] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., client_name: _Optional[str] = ...) -> None: ...
 
 class GroupHeartbeatResponse(_message.Message):
-    __slots__ = ("member_epoch", "heartbeat_interval_ms", "has_assignment", "assignment")
+    __slots__ = ("member_epoch", "heartbeat_interval_ms", "has_assignment", "assignment", "session_timeout_ms")
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
     HAS_ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     member_epoch: int
     heartbeat_interval_ms: int
     has_assignment: bool
     assignment: _containers.RepeatedCompositeFieldContainer[OwnedTopic]
-    def __init__(self, member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., has_assignment: _Optional[bool] = ..., assignment: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ...) -> None: ...
+    session_timeout_ms: int
+    def __init__(self, member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., has_assignment: _Optional[bool] = ..., assignment: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupRequest(_message.Message):
     __slots__ = ("group",)
@@ -1279,8 +1281,10 @@ class DeleteGroupResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListSubscriptionsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class ListSubscriptionsResponse(_message.Message):
     __slots__ = ("subscriptions",)

@@ -2,12 +2,14 @@
 
     config members_max=2          before anything else, where it is not the default
     topics orders=4 payments=2    from now on there are these topics, with as many partitions
-    join A orders,payments …      also pattern= instance= assignor= timeout= (of a rebalance, ms)
+    join A orders,payments …      also pattern= instance= assignor= timeout= (of a rebalance, ms),
+                                  claims=orders:0,1 and client= (what it calls itself)
     beat A …                      a heartbeat that says nothing; or owned= epoch= topics= assignor=
     ack A                         a heartbeat that owns what the member was told to own
     full A …                      a heartbeat that says everything, as after a lost answer
     leave A                       for good
     away A                        a static member leaves and will be back
+    lose A                        the connection of the member has ended
     wait 5000                     time passes
     commit A [epoch]              may the member commit offsets?
     describe
@@ -24,6 +26,7 @@ from dataclasses import replace
 
 from penstock.coordination.group.assignment import Assignment
 from penstock.coordination.group.consumer_messages import (
+    Claims,
     ConsumerGroupConfig,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
@@ -67,6 +70,9 @@ class ConsumerScript:
                         instance_id=self._instance(names[0]),
                     )
                 )
+            case "lose":
+                self._state.group.lose(names[0], self._state.now_ms)
+                return "ok"
             case "wait":
                 written = _written(self._state.pass_time(int(names[0])))
                 return f"now {self._state.now_ms}{written}"
@@ -97,6 +103,9 @@ class ConsumerScript:
             topic_names=frozenset(names[1].split(",")) if len(names) > 1 else None,
             topic_pattern=options.get("pattern"),
             assignor=options.get("assignor"),
+            client_id=options.get("client", ""),
+            client_host="10.0.0.1" if "client" in options else "",
+            claims=_parse_claims(options["claims"]) if "claims" in options else None,
             owned={},
         )
         self._joins[names[0]] = request
@@ -118,6 +127,8 @@ class ConsumerScript:
                 if "topics" in options
                 else None,
                 assignor=options.get("assignor"),
+                client_id=self._joins[member].client_id if member in self._joins else "",
+                client_host=self._joins[member].client_host if member in self._joins else "",
                 owned=owned,
             )
         )
@@ -167,6 +178,18 @@ def _parse_assignment(text: str) -> Assignment:
         topic, _, partitions = part.partition(":")
         assignment[topic_id(topic)] = tuple(map(int, partitions.split(",")))
     return assignment
+
+
+def _parse_claims(text: str) -> Claims:
+    """orders:0,1/payments:0, or nothing"""
+    return tuple(
+        sorted(
+            (topic, int(partition))
+            for part in filter(None, text.removeprefix("nothing").split("/"))
+            for topic, _, partitions in [part.partition(":")]
+            for partition in partitions.split(",")
+        )
+    )
 
 
 def _written(effects: Effects) -> str:

@@ -14,10 +14,13 @@ from typing import Any
 
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import (
+    FencedMemberEpoch,
     InvalidRequest,
     OffsetOutOfRange,
     PenstockError,
     StagedBatchesMissing,
+    StaleMemberEpoch,
+    UnknownMember,
     UnknownTopic,
 )
 from penstock.net.address import TcpAddress
@@ -83,6 +86,12 @@ class FakeState:
         self.next_producer_id = 100
         self.removals: dict[tuple[str, int], list[pb.ListRemovalsResponse.Removal]] = {}
         self.deleted_topics: list[pb.ListDeletedTopicsResponse.Topic] = []
+        # Who joined which group, and what each is told to read: all there is, unless said here.
+        self.subscriptions: dict[str, list[str]] = {}
+        self.members: dict[str, dict[str, int]] = defaultdict(dict)
+        self.assigned: dict[str, dict[str, list[int]]] = {}
+        self.heartbeat_interval_ms = 5
+        self.session_timeout_ms = 45_000
         # What every attempt of a write and epoch has staged: where to, and the bytes.
         self.staged: dict[tuple[str, int, str], list[tuple[str, int, bytes]]] = {}
         self.committed: dict[str, int] = {}
@@ -202,7 +211,39 @@ class FakeState:
         partitions += [FakePartition() for _ in range(request.total - len(partitions))]
         return pb.AddPartitionsResponse()
 
+    def _groupheartbeat(self, request: pb.GroupHeartbeatRequest, data: memoryview) -> Envelope:
+        members = self.members[request.group]
+        if request.member_epoch < 0:
+            members.pop(request.member_id, None)
+            return pb.GroupHeartbeatResponse(member_epoch=request.member_epoch)
+        if request.member_epoch == 0:
+            assert not request.owned, "who joins owns nothing"
+            members[request.member_id] = max(members.values(), default=0) + 1
+            self.subscriptions[request.member_id] = list(request.topics)
+        if request.member_id not in members:
+            raise UnknownMember
+        if request.member_epoch not in (0, members[request.member_id]):
+            raise FencedMemberEpoch
+        assigned = self.assigned.get(request.member_id)
+        if assigned is None:
+            topics = self.subscriptions[request.member_id]
+            assigned = {name: list(range(len(self.topics.get(name, ())))) for name in topics}
+        answer = pb.GroupHeartbeatResponse(
+            member_epoch=members[request.member_id],
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            has_assignment=True,
+        )
+        for topic, partitions in assigned.items():
+            answer.assignment.add(topic=topic, partitions=partitions)
+        return answer
+
     def _commitoffsets(self, request: pb.CommitOffsetsRequest, data: memoryview) -> Envelope:
+        members = self.members[request.group]
+        if request.member_id and request.member_id not in members:
+            raise UnknownMember
+        if request.member_id and request.member_epoch != members[request.member_id]:
+            raise StaleMemberEpoch
         for entry in request.offsets:
             self.offsets[request.group][entry.topic, entry.partition] = entry.offset
         return pb.CommitOffsetsResponse()

@@ -1,21 +1,30 @@
-"""Group offsets: how far each group has read, kept by the broker (R-DEL-10)."""
+"""Groups as a whole: how far each has read, kept by the broker (R-DEL-10); which there are, what
+they consist of, and that one is to be no more. Their members are in `group_members`."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from penstock.broker.context import Context
 from penstock.broker.group_answers import answered
 from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
+from penstock.broker.handlers.group_description import described_group
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.offsets import CommittedOffset, check_commit, check_group_name
+from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
 from penstock.model.errors import UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
+
+# Instead of an epoch, of who is none.
+_NO_MEMBER: Final = -1
 
 
 async def commit_offsets(
     context: Context, request: pb.CommitOffsetsRequest
 ) -> pb.CommitOffsetsResponse:
-    """Of a group without members: one that has is told by them alone how far it has read."""
+    """Of a group without members, or by one of them: a group that has members is told by them alone
+    how far it has read, each with the epoch that it was given last."""
     check_group_name(request.group)
     check_count("offsets", len(request.offsets))
     now_ms = context.clock.now_ms()
@@ -35,7 +44,13 @@ async def commit_offsets(
         )
         check_commit(request.group, committed)
         offsets.append(committed)
-    commit = CommitRequest(group=request.group, offsets=offsets)
+    commit = CommitRequest(
+        group=request.group,
+        offsets=offsets,
+        member_id=request.member_id,
+        generation=request.member_epoch if request.member_id else _NO_MEMBER,
+        knows_epochs=True,
+    )
 
     def ask(answer: Answer) -> None:
         context.groups.submit(answer, lambda groups, now_ms: groups.commit(answer, commit, now_ms))
@@ -76,3 +91,43 @@ async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.Lis
 
     found = await answered(context, lambda answer: context.groups.ask(answer, names))
     return pb.ListGroupsResponse(groups=found)
+
+
+async def describe_group(
+    context: Context, request: pb.DescribeGroupRequest
+) -> pb.DescribeGroupResponse:
+    check_group_name(request.group)
+
+    def describe(groups: Coordinator) -> pb.DescribeGroupResponse:
+        return described_group(context, groups, request.group)
+
+    found: pb.DescribeGroupResponse = await answered(
+        context, lambda answer: context.groups.ask(answer, describe)
+    )
+    return found
+
+
+async def delete_group(context: Context, request: pb.DeleteGroupRequest) -> pb.DeleteGroupResponse:
+    """Its place in every topic goes, and topics that it read point to point are everybody's."""
+
+    def ask(answer: Answer) -> None:
+        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [request.group]))
+
+    [refusal] = await answered(context, ask)
+    if refusal is not None:
+        raise refusal
+    return pb.DeleteGroupResponse()
+
+
+async def subscriptions(
+    context: Context, request: pb.ListSubscriptionsRequest
+) -> pb.ListSubscriptionsResponse:
+    def find(groups: Coordinator) -> list[Subscription]:
+        return list_subscriptions(groups.table, context.groups.topic_id, request.topic)
+
+    response = pb.ListSubscriptionsResponse()
+    for found in await answered(context, lambda answer: context.groups.ask(answer, find)):
+        response.subscriptions.add(
+            topic=found.topic, point_to_point=found.is_point_to_point, groups=found.groups
+        )
+    return response

@@ -1,7 +1,8 @@
-"""The assignors a consumer group can choose from, by the names Kafka gives them.
+"""The assignors a consumer group can choose from, by the names Kafka gives those that it has.
 
-Not when they run. The invariant of each: every partition of a topic that somebody subscribes to
-has exactly one owner, who subscribes to it; and the same input gives the same output.
+Not when they run, nor "manual", by which a member takes what it claims (`claims`). The invariant of
+each: every partition of a topic that somebody subscribes to has exactly one owner, who subscribes
+to it; and the same input gives the same output.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.coordination.group.assignment import Assignment, MemberSubscription
+from penstock.coordination.group.assignment import (
+    Assignment,
+    MemberSubscription,
+    Partition,
+    collect,
+)
+from penstock.coordination.group.ring import assign_ring
 from penstock.coordination.group.uniform import assign_uniform
 from penstock.model.ids import TopicId
 
@@ -47,6 +54,25 @@ def assign_range(
     return dict(ranges)
 
 
+def assign_round_robin(
+    members: Mapping[str, MemberSubscription],
+    topics: Mapping[TopicId, int],
+    previous: Mapping[str, Assignment],  # noqa: ARG001 - an assignor's parameters
+) -> dict[str, Assignment]:
+    """All partitions one after another, to the members in turn; a member that does not subscribe
+    is passed over. Even where all have the same topics; a member more moves most of it."""
+    order = sorted(members, key=lambda member: _rank(member, members[member]))
+    dealt: dict[str, list[Partition]] = {member: [] for member in order}
+    turn = 0
+    for topic in sorted(frozenset[TopicId]().union(*(one.topics for one in members.values()))):
+        for partition in range(topics[topic]):
+            while topic not in members[order[turn % len(order)]].topics:
+                turn += 1
+            dealt[order[turn % len(order)]].append((topic, partition))
+            turn += 1
+    return {member: collect(partitions) for member, partitions in dealt.items()}
+
+
 def _rank(member_id: str, subscription: MemberSubscription) -> tuple[bool, str]:
     if subscription.instance_id is not None:
         return False, subscription.instance_id
@@ -54,4 +80,12 @@ def _rank(member_id: str, subscription: MemberSubscription) -> tuple[bool, str]:
 
 
 DEFAULT_ASSIGNOR: Final = "uniform"
-ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniform, "range": assign_range}
+ASSIGNORS: Final[Mapping[str, Assignor]] = {
+    "uniform": assign_uniform,
+    "range": assign_range,
+    "ring": assign_ring,
+    "round-robin": assign_round_robin,
+    # The uniform one keeps all that evenness lets it keep, which is what Kafka's sticky one does:
+    # the name is for those who look for it.
+    "sticky": assign_uniform,
+}

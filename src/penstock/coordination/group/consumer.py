@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from penstock.coordination.group.assignment import NOTHING, MemberSubscription, partitions_of
-from penstock.coordination.group.assignors import ASSIGNORS
+from penstock.coordination.group.claims import assign, check_claims
 from penstock.coordination.group.consumer_members import ConsumerMembers
 from penstock.coordination.group.consumer_messages import (
     JOIN_EPOCH,
@@ -43,6 +43,7 @@ from penstock.coordination.group.reconciliation import Current, MemberState, rec
 from penstock.coordination.group.sessions import Sessions
 from penstock.coordination.group.subscribed_topics import Resolution, SubscribedTopics
 from penstock.model.errors import CorruptLog, PenstockError, StaleMemberEpoch
+from penstock.model.limits import MEMBER_LOST_MS_MAX
 
 _logger = logging.getLogger(__name__)
 
@@ -148,6 +149,12 @@ class ConsumerGroup:
             self._remove(reasons, now_ms, effects)
         return effects
 
+    def lose(self, member_id: str, now_ms: int) -> None:
+        """The member's connection has ended: it has a moment to come back, not a whole session."""
+        deadline_ms = now_ms + MEMBER_LOST_MS_MAX
+        if member_id in self._members and deadline_ms < self._sessions.deadline_ms(member_id):
+            self._sessions.set(member_id, deadline_ms)
+
     # --- what others see -----------------------------------------------------------------------
 
     @property
@@ -222,11 +229,14 @@ class ConsumerGroup:
         membership = (known or Membership()).updated(request)
         has_changed = known is None or not membership.subscribes_like(known)
         resolution = None
-        if membership is not known or self._must_look_at_topics:
+        is_due = self._topics_may_have_changed or self._epochs.epoch > self._epochs.assignment_epoch
+        if membership is not known or is_due:
             memberships = {**self._members.memberships, member_id: membership}
             if gone is not None:
                 del memberships[gone]
             resolution = self._subscribed.resolve(memberships.values(), topics)
+            if membership is not known:
+                check_claims(member_id, membership, memberships, resolution.topics)
         # Nothing is refused from here on.
         told = self._members.current(member_id).assigned
         if gone is not None:
@@ -247,6 +257,8 @@ class ConsumerGroup:
             assignment=(
                 current.assigned if _is_full(request) or current.assigned != told else None
             ),
+            is_settled=current.is_reconciled_to(self._epochs.assignment_epoch),
+            member_count=len(self._members),
         )
 
     def _take_over(self, gone: str, member_id: str, now_ms: int, effects: Effects) -> None:
@@ -311,10 +323,6 @@ class ConsumerGroup:
 
     # --- assignment ----------------------------------------------------------------------------
 
-    @property
-    def _must_look_at_topics(self) -> bool:
-        return self._topics_may_have_changed or self._epochs.epoch > self._epochs.assignment_epoch
-
     def _assign(self, resolution: Resolution, has_changed: bool, effects: Effects) -> None:
         """Work out who is to own what, if anything that it depends on has changed. Changes that
         come before anybody has seen the next epoch share it."""
@@ -332,7 +340,7 @@ class ConsumerGroup:
             )
             for member_id, membership in members.memberships.items()
         }
-        targets = ASSIGNORS[assignor](subscriptions, resolution.partition_counts(), members.targets)
+        targets = assign(assignor, members.memberships, subscriptions, resolution, members.targets)
         for member_id, target in targets.items():
             if member_id not in members.targets or target != members.targets[member_id]:
                 effects.record(encode_target(self.name, member_id, target))

@@ -15,7 +15,7 @@ from penstock.coordination.group.assignment import (
     Partition,
     partitions_of,
 )
-from penstock.coordination.group.membership import Membership
+from penstock.coordination.group.membership import MANUAL, Membership
 from penstock.coordination.group.reconciliation import JOINING, Current
 from penstock.model.ids import TopicId
 
@@ -55,8 +55,12 @@ class ConsumerMembers:
         return self._owners.get((topic, partition))
 
     def favourite_assignor(self) -> str | None:
-        """The one most members ask for; of several the first by name; None if they ask for none."""
+        """The one most members ask for; of several the first by name; None if they ask for none.
+        Who claims partitions does not say how the others share, unless everybody claims."""
         votes = Counter(one.assignor for one in self._memberships.values() if one.assignor)
+        claiming = votes.pop(MANUAL, 0)
+        if claiming and claiming == len(self._memberships):
+            return MANUAL
         return min(votes, key=lambda name: (-votes[name], name), default=None)
 
     def put(self, member_id: str, membership: Membership) -> None:

@@ -15,6 +15,9 @@ from penstock.coordination.group.assignment import Assignment
 from penstock.coordination.group.assignors import DEFAULT_ASSIGNOR
 from penstock.model.ids import TopicId
 
+Claims = tuple[tuple[str, int], ...]
+"""Partitions by the names of their topics, each once, in order."""
+
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 TEMPORARY_LEAVE_EPOCH: Final = -2
@@ -81,7 +84,11 @@ class ConsumerHeartbeat:
     topic_pattern: str | None = None
     """An empty one takes back an earlier one."""
     assignor: str | None = None
+    claims: Claims | None = None
+    """For the assignor "manual": what the member wants for itself. Kafka's protocol has none."""
     owned: Assignment | None = None
+    is_point_to_point: bool = False
+    """The topics named here are to be the group's alone. The coordinator sees to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +98,10 @@ class ConsumerHeartbeatAnswer:
     heartbeat_interval_ms: int
     assignment: Assignment | None
     """What the member may use from now on; None where it has not changed."""
+    is_settled: bool = True
+    """Whether the member has all that it is to have, and nothing that others wait for."""
+    member_count: int = 0
+    """Of the group."""
 
 
 # --- description -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, TypeVar
 
 from penstock.coordination.group.assignment import Assignment, collect, partitions_of
+from penstock.coordination.group.consumer_messages import Claims
 from penstock.coordination.group.effects import Record
 from penstock.coordination.group.membership import Membership
 from penstock.coordination.group.reconciliation import Current, MemberState
@@ -111,7 +112,23 @@ def _membership(value: Mapping[str, object]) -> Membership:
         topic_names=frozenset(_check(name, "topic_names", str) for name in names),
         topic_pattern=_get_or_none(value, "topic_pattern", str),
         assignor=_get_or_none(value, "assignor", str),
+        claims=_claims(value),
     )
+
+
+def _claims(value: Mapping[str, object]) -> Claims | None:
+    """Records of earlier versions have none."""
+    found = _get_or_none(value, "claims", list)
+    if found is None:
+        return None
+    claims = []
+    for claim in found:
+        match claim:
+            case [str(topic), int(partition)]:
+                claims.append((topic, partition))
+            case _:
+                raise CorruptLog(f"A record of a consumer group claims {str(claim)[:80]!r}.")
+    return tuple(claims)
 
 
 def _current(value: Mapping[str, object]) -> Current:

@@ -8,8 +8,9 @@ when the group's machine lets the one who commits it do so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from penstock.coordination.group.classic import ClassicGroup
@@ -34,12 +35,15 @@ from penstock.coordination.group.offsets import (
     Place,
     check_group_name,
 )
+from penstock.coordination.group.point_to_point import TopicIdOf
 from penstock.coordination.group.share import ShareGroup
 from penstock.coordination.group.shared_groups import SharedGroups, check_not_shared
 from penstock.coordination.group.subscription import (
     CONSUMER_PROTOCOL_TYPE,
     SHARE_PROTOCOL_TYPE,
+    topics_of,
 )
+from penstock.coordination.group.subscriptions import readers_of
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
 from penstock.model.errors import (
     Busy,
@@ -63,9 +67,6 @@ _SWEEP_INTERVAL_MS: Final = 10 * 60 * 1000
 _SWEEP_INTERVAL_MS_MIN: Final = 10 * 1000
 # Offsets that one turn of that looks at, so that a million of them do not hold up the others.
 _SWEEP_OFFSETS: Final = 5_000
-
-TopicIdOf = Callable[[str], str | None]
-"""The id of the topic that has this name now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,10 @@ class Coordinator:
         if request.member_id and self._get(name) is None:
             raise UnknownMember
         self.table.check_room(name, request.member_id)
+        if self.table.point_to_point and request.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            for _, metadata in request.protocols:
+                topics = topics_of(metadata) or ()
+                self.table.point_to_point.check(name, topics, self._topic_id_of)
         group, machine = self._group_for_join(name)
         return self._let_in(group, machine, machine.join(ticket, request, now_ms))
 
@@ -137,8 +142,21 @@ class Coordinator:
             # lets it join again.
             raise UnknownMember
         self.table.check_room(name, request.member_id)
+        taken, names = self.table.point_to_point, request.topic_names or frozenset()
+        taking: dict[str, str] = {}
+        if request.is_point_to_point:
+            taking = taken.take(name, names, self._topic_id_of, partial(readers_of, self.table))
+        else:
+            taken.check(name, names, self._topic_id_of)
         group, machine = self._group_for_heartbeat(name)
-        return self._let_in(group, machine, machine.heartbeat(ticket, request, topics, now_ms))
+        visible = taken.visible_to(name, topics)
+        acted = machine.heartbeat(ticket, request, visible, now_ms)
+        is_refused = any(isinstance(answer, PenstockError) for _, answer in acted.answers)
+        effects = self._let_in(group, machine, acted)
+        if taking and not is_refused:
+            effects.records.extend(taken.give(name, taking))
+            self.on_topics_changed()  # for those who subscribe by a pattern
+        return effects
 
     def on_topics_changed(self) -> None:
         """Topics have come, gone or grown."""
@@ -158,6 +176,8 @@ class Coordinator:
             if request.knows_epochs:
                 raise UnknownGroup(f"There is no group {request.group!r}.")
             raise IllegalGeneration
+        topics = {committed.topic for committed in request.offsets}
+        table.point_to_point.check(request.group, topics, self._topic_id_of)
         self._check_room(group, request.offsets)
         if group is None:
             group = table.get_or_create(request.group)
@@ -214,6 +234,7 @@ class Coordinator:
                 if not group.is_empty:
                     raise GroupNotEmpty(f"Group {name!r} has members: stop its consumers first.")
                 effects.records.extend(self.table.remove(group))
+                self.on_topics_changed()  # the group may have had some for itself
                 outcomes.append(None)
             except PenstockError as error:
                 outcomes.append(error)
@@ -224,7 +245,7 @@ class Coordinator:
         """The groups in these states and of these kinds (none named: all), by name."""
         wanted_states = {state.lower() for state in states}
         wanted_kinds = {kind.lower() for kind in kinds}
-        listed = [_listed(group) for group in self.table]
+        listed = [listed_group(group) for group in self.table]
         return sorted(
             (
                 group
@@ -309,7 +330,9 @@ class Coordinator:
             tombstone = self.table.remove_offset(group, committed.topic, committed.partition)
             if tombstone is not None:
                 effects.record(tombstone)
-        if group.is_empty and not group.offsets:
+        taken = self.table.point_to_point
+        effects.records.extend(taken.forget_gone(group.name, self._topic_id_of))
+        if group.is_empty and not group.offsets and not taken.topics_of(group.name):
             effects.records.extend(self.table.remove(group))
 
     # --- helpers -------------------------------------------------------------------------------
@@ -404,7 +427,7 @@ def _protocol_type(group: Group) -> str:
     return "" if machine is None else CONSUMER_PROTOCOL_TYPE
 
 
-def _listed(group: Group) -> ListedGroup:
+def listed_group(group: Group) -> ListedGroup:
     machine = group.machine
     kinds = {ConsumerGroup: CONSUMER, ShareGroup: SHARED}
     return ListedGroup(

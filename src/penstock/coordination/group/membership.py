@@ -7,11 +7,13 @@ within the limits, and a join says all that a member must say once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.coordination.group.assignors import ASSIGNORS
 from penstock.coordination.group.consumer_messages import (
     JOIN_EPOCH,
     TEMPORARY_LEAVE_EPOCH,
+    Claims,
     ConsumerHeartbeat,
 )
 from penstock.model.errors import InvalidRequest, UnsupportedAssignor
@@ -20,6 +22,9 @@ from penstock.model.limits import (
     NAMES_PER_CALL_MAX,
     SUBSCRIPTION_CHARACTERS_MAX,
 )
+
+MANUAL: Final = "manual"
+"""The assignor by which a member gets what it claims, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,8 @@ class Membership:
     topic_names: frozenset[str] = frozenset()
     topic_pattern: str | None = None
     assignor: str | None = None
+    claims: Claims | None = None
+    """What it wants for itself; None unless its assignor is MANUAL."""
 
     def updated(self, request: ConsumerHeartbeat) -> Membership:
         """With what the heartbeat says; the same object where it says nothing new."""
@@ -45,6 +52,7 @@ class Membership:
             "assignor": request.assignor,
             "client_id": request.client_id,
             "client_host": request.client_host,
+            "claims": request.claims,
         }
         changes: dict[str, object] = {
             name: value
@@ -53,10 +61,13 @@ class Membership:
         }
         if request.topic_pattern is not None and request.topic_pattern != self.topic_pattern:
             changes["topic_pattern"] = request.topic_pattern or None
+        if self.claims is not None and request.assignor not in (None, MANUAL):
+            changes["claims"] = None
         return replace(self, **changes) if changes else self  # type: ignore[arg-type]
 
     def subscribes_like(self, other: Membership) -> bool:
-        return (self.topic_names, self.topic_pattern) == (other.topic_names, other.topic_pattern)
+        ours = (self.topic_names, self.topic_pattern, self.claims)
+        return ours == (other.topic_names, other.topic_pattern, other.claims)
 
 
 def check_heartbeat(request: ConsumerHeartbeat) -> None:
@@ -77,10 +88,7 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
         raise InvalidRequest(
             f"The rebalance timeout is {request.rebalance_timeout_ms} ms: it cannot be negative."
         )
-    if request.assignor is not None and request.assignor not in ASSIGNORS:
-        raise UnsupportedAssignor(
-            f"There is no assignor {request.assignor[:80]!r}: take one of {', '.join(ASSIGNORS)}."
-        )
+    _check_assignor(request)
 
 
 def _check_join(request: ConsumerHeartbeat) -> None:
@@ -91,6 +99,29 @@ def _check_join(request: ConsumerHeartbeat) -> None:
     if request.owned is None or request.owned:
         raise InvalidRequest("A member that joins must say that it owns no partitions.")
     assert request.member_id or request.new_member_id, "the shell gives an id to who has none"
+
+
+def _check_assignor(request: ConsumerHeartbeat) -> None:
+    if (request.assignor == MANUAL) != (request.claims is not None):
+        raise UnsupportedAssignor(
+            f"Who claims partitions takes the assignor {MANUAL!r}, and who takes it claims some: "
+            "Kafka's consumers cannot, and assign themselves instead."
+        )
+    if request.assignor is not None and request.assignor not in (MANUAL, *ASSIGNORS):
+        raise UnsupportedAssignor(
+            f"There is no assignor {request.assignor[:80]!r}: take one of {', '.join(ASSIGNORS)}, "
+            f"or {MANUAL} to claim partitions."
+        )
+    claims = request.claims or ()
+    if len(claims) > NAMES_PER_CALL_MAX:
+        raise InvalidRequest(
+            f"{len(claims)} partitions are claimed: at most {NAMES_PER_CALL_MAX} are possible."
+        )
+    for topic, partition in claims:
+        if topic not in (request.topic_names or ()):
+            raise InvalidRequest(
+                f"Partition {partition} of {topic[:80]!r} is claimed without a subscription to it."
+            )
 
 
 def _check_names(request: ConsumerHeartbeat) -> None:

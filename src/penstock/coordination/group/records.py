@@ -37,7 +37,7 @@ def read_key(key: bytes) -> RecordKey:
         what = json.loads(key)
         kind = what.get("kind", OFFSET_KIND)
         if kind not in (OFFSET_KIND, SHARE_STATE_KIND):
-            return RecordKey(str(kind), str(what["group"]), "", -1)
+            return RecordKey(str(kind), str(what["group"]), str(what.get("topic", "")), -1)
         return RecordKey(kind, str(what["group"]), str(what["topic"]), int(what["partition"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptLog(

@@ -19,6 +19,10 @@ class Sessions:
     def __contains__(self, member_id: str) -> bool:
         return member_id in self._deadlines_ms
 
+    def deadline_ms(self, member_id: str) -> int:
+        """Of one that has one."""
+        return self._deadlines_ms[member_id]
+
     def set(self, member_id: str, deadline_ms: int) -> None:
         self._deadlines_ms[member_id] = deadline_ms
         if self.wake_ms is None or deadline_ms < self.wake_ms:

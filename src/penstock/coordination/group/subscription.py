@@ -1,4 +1,5 @@
-"""What a consumer subscribes to, read from the metadata it joins its group with.
+"""What a consumer subscribes to, read from the metadata it joins its group with; and what its
+group's leader assigned to it.
 
 Not the whole of Kafka's ConsumerProtocolSubscription: the topics are a prefix that every version
 has, and the rest (user data, owned partitions, rack) is between the members. The metadata comes
@@ -15,6 +16,7 @@ SHARE_PROTOCOL_TYPE: Final = "share"
 
 _HEAD: Final = struct.Struct(">hi")  # version, number of topics
 _LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
 
 
 def topics_of(metadata: bytes) -> frozenset[str] | None:
@@ -40,3 +42,27 @@ def topics_of(metadata: bytes) -> frozenset[str] | None:
             return None
         position += length
     return frozenset(topics)
+
+
+def partitions_of(assignment: bytes) -> dict[str, tuple[int, ...]]:
+    """What a member of a classic group was assigned by its leader, by topic; as much of it as
+    follows the format of Kafka's ConsumerProtocolAssignment."""
+    found: dict[str, tuple[int, ...]] = {}
+    if len(assignment) < _HEAD.size:
+        return found
+    _, count = _HEAD.unpack_from(assignment)
+    position = _HEAD.size
+    try:
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(assignment, position)
+            position += _LENGTH.size
+            topic = assignment[position : position + length].decode()
+            position += length
+            (number,) = _COUNT.unpack_from(assignment, position)
+            position += _COUNT.size
+            # What the bytes cannot hold is a lie, and unpacking it fails before it costs anything.
+            found[topic] = struct.unpack_from(f">{max(number, 0)}I", assignment, position)
+            position += max(number, 0) * _COUNT.size
+    except (struct.error, UnicodeDecodeError):
+        return found
+    return found

@@ -8,7 +8,7 @@ left, neither members nor records, is not in it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from penstock.coordination.group.offsets import (
     Usage,
     check_group_name,
 )
+from penstock.coordination.group.point_to_point import POINT_TO_POINT_KIND, PointToPoint
 from penstock.coordination.group.records import (
     CLASSIC_KIND,
     OFFSET_KIND,
@@ -138,6 +139,8 @@ class GroupTable:
         """Of all groups together."""
         self.size_bytes = 0
         """What the members of all groups take."""
+        self.point_to_point = PointToPoint()
+        """The topics that one group has for itself."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -214,10 +217,11 @@ class GroupTable:
         tombstones += self.shares.remove_group(group.name)
         self.offset_count -= len(group.offsets)
         del self._groups[group.name]
-        return tombstones
+        return tombstones + self.point_to_point.release(group.name)
 
     def drop_if_nothing(self, group: Group) -> None:
-        if group.is_nothing and group.name not in self.shares:
+        owns = group.name in self.shares or self.point_to_point.topics_of(group.name)
+        if group.is_nothing and not owns:
             self._groups.pop(group.name, None)
 
     def _count(self, group: Group) -> None:
@@ -264,6 +268,8 @@ class GroupTable:
         group = self._groups.setdefault(what.group, Group(what.group))
         if what.kind == SHARE_STATE_KIND:
             self.shares.apply(what, value)
+        elif what.kind == POINT_TO_POINT_KIND:
+            self.point_to_point.apply(what.group, what.topic, value)
         elif what.kind != OFFSET_KIND:
             group.note(Record(key=key, value=value))
         elif value is not None:
@@ -301,6 +307,7 @@ class GroupTable:
         return Checkpoint(
             [(group.name, list(group.records.items()), group.offsets.copy()) for group in self],
             list(self.shares),
+            self.point_to_point.records(),
         )
 
 
@@ -311,16 +318,20 @@ class Checkpoint:
         self,
         groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]],
         shares: list[tuple[str, KeptState]],
+        others: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
+        """others: records that are not of one group's members or offsets."""
         self._groups = groups
         self._shares = shares
+        self._others = others
 
     def __len__(self) -> int:
-        count = sum(len(records) + len(offsets) for _, records, offsets in self._groups)
-        return count + len(self._shares)
+        of_groups = sum(len(records) + len(offsets) for _, records, offsets in self._groups)
+        return of_groups + len(self._shares) + len(self._others)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values that lead to the table from nothing."""
+        yield from self._others
         for name, records, offsets in self._groups:
             yield from records
             for committed in offsets:

@@ -7,11 +7,17 @@ import asyncio
 import pytest
 
 from penstock.broker import group_log
-from penstock.model.errors import DiskFull, InvalidGroup, InvalidRequest, UnknownTopic
+from penstock.model.errors import (
+    DiskFull,
+    InvalidGroup,
+    InvalidRequest,
+    UnknownGroup,
+    UnknownTopic,
+)
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, allow_small_segments, running
+from tests.support import RawClient, allow_small_segments, batch, running
 
 
 async def committed(client: RawClient, group: str) -> dict[str, int]:
@@ -98,6 +104,41 @@ async def test_the_topic_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch)
         async with running(found.root) as (_, client):
             for group, offset in (("group0", 200), ("group1", 199), ("group2", 197)):
                 assert await committed(client, group) == {"orders": offset}
+
+
+async def described(client: RawClient, group: str) -> pb.DescribeGroupResponse:
+    request = pb.DescribeGroupRequest(group=group)
+    response, _ = await client.channel.call(calls.DESCRIBE_GROUP, request)
+    return response
+
+
+async def test_a_group_without_members_is_described_by_its_places() -> None:
+    """R-DEL-10: with the end of each partition, where the broker that is asked leads it."""
+    async with running() as (_, client):
+        await client.create("orders", 2)
+        await client.produce("orders", batch([b"1", b"2", b"3"]))
+        await client.commit("billing", 2)
+        found = await described(client, "billing")
+        assert (found.group, found.kind, found.state) == ("billing", "classic", "Empty")
+        [place] = found.places
+        assert (place.topic, place.partition, place.offset) == ("orders", 0, 2)
+        assert place.high_watermark == 3
+        assert place.member_id == ""
+        await client.channel.call(calls.DELETE_TOPIC, pb.DeleteTopicRequest(name="orders"))
+        assert not (await described(client, "billing")).places
+
+
+async def test_a_deleted_group_has_no_place() -> None:
+    async with running() as (_, client):
+        await client.create("orders")
+        await client.commit("billing", 2)
+        request = pb.DeleteGroupRequest(group="billing")
+        await client.channel.call(calls.DELETE_GROUP, request)
+        assert await committed(client, "billing") == {}
+        with pytest.raises(UnknownGroup, match="'billing'"):
+            await client.channel.call(calls.DELETE_GROUP, request)
+        with pytest.raises(UnknownGroup, match="'billing'"):
+            await described(client, "billing")
 
 
 def log_files(disk: SimulatedDisk) -> dict[str, bytes]:

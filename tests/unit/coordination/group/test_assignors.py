@@ -1,11 +1,17 @@
-"""The range assignor, and what both promise. Chance looks further, in tests/property."""
+"""The range and round robin assignors, and what all promise. Chance looks further, in
+tests/property."""
 
 from __future__ import annotations
 
 import pytest
 
 from penstock.coordination.group.assignment import MemberSubscription
-from penstock.coordination.group.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, assign_range
+from penstock.coordination.group.assignors import (
+    ASSIGNORS,
+    DEFAULT_ASSIGNOR,
+    assign_range,
+    assign_round_robin,
+)
 from penstock.model.ids import TopicId
 
 ONE, TWO = TopicId("1" * 32), TopicId("2" * 32)
@@ -50,6 +56,21 @@ def test_static_members_come_first_in_the_order_of_their_instance_ids() -> None:
         "y": {ONE: (1,)},
         "a": {ONE: (2,)},
     }
+
+
+def test_round_robin_deals_partitions_in_turn_and_passes_over_who_does_not_subscribe() -> None:
+    """R-DEL-5: round robin."""
+    members = {"a": subscription(ONE, TWO), "b": subscription(ONE), "c": subscription(ONE, TWO)}
+    assert assign_round_robin(members, {ONE: 4, TWO: 3}, {}) == {
+        "a": {ONE: (0, 3), TWO: (1,)},
+        "b": {ONE: (1,)},
+        "c": {ONE: (2,), TWO: (0, 2)},
+    }
+
+
+def test_sticky_is_uniform() -> None:
+    """R-DEL-5: which keeps all that evenness lets it keep; see test_uniform."""
+    assert ASSIGNORS["sticky"] is ASSIGNORS["uniform"]
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))

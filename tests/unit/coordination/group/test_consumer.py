@@ -117,7 +117,11 @@ def test_a_heartbeat_without_news_writes_nothing_and_looks_at_no_topic() -> None
         (
             "t",
             ConsumerHeartbeatAnswer(
-                member_id="a", member_epoch=1, heartbeat_interval_ms=5000, assignment=None
+                member_id="a",
+                member_epoch=1,
+                heartbeat_interval_ms=5000,
+                assignment=None,
+                member_count=1,
             ),
         )
     ]

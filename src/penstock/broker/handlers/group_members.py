@@ -1,0 +1,146 @@
+"""GroupHeartbeat: members of groups that speak our own protocol join, stay and leave (R-DEL-4).
+
+They are members like Kafka's: the same machine assigns to both, and one group may have some of
+each. What differs: topics go by their names, a member may claim partitions, and one whose
+connection ends has only a moment to come back. The invariant: every heartbeat is answered, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.broker.context import Context
+from penstock.broker.handlers.bounds import check_count
+from penstock.broker.session import Session
+from penstock.coordination.group.assignment import Assignment, collect
+from penstock.coordination.group.consumer_messages import (
+    LEAVE_EPOCH,
+    TEMPORARY_LEAVE_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+)
+from penstock.coordination.group.membership import MANUAL
+from penstock.coordination.group.pace import native_interval_ms
+from penstock.coordination.group.subscriptions import lose_member
+from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.limits import CLIENT_NAME_LENGTH_MAX
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import parse
+
+
+def group_heartbeat(
+    context: Context,
+    session: Session,
+    message_id: int,
+    envelope: memoryview,
+    payload: memoryview,
+) -> None:
+    del payload
+    request = parse(pb.GroupHeartbeatRequest, envelope)
+    if request.shared:
+        raise InvalidRequest("This broker does not serve shared groups.")
+    _exclusive_heartbeat(context, session, message_id, request)
+
+
+def _exclusive_heartbeat(
+    context: Context, session: Session, message_id: int, request: pb.GroupHeartbeatRequest
+) -> None:
+    heartbeat = _heartbeat(context, session, request)
+
+    def answer(what: object) -> None:
+        if isinstance(what, PenstockError):
+            session.channel.answer_error(message_id, what)
+            return
+        assert isinstance(what, ConsumerHeartbeatAnswer), what
+        _watch_connection(context, session, request)
+        response = _response(context, what)
+        session.channel.answer(message_id, pb.CALL_GROUP_HEARTBEAT, response.SerializeToString())
+
+    context.groups.submit(
+        answer,
+        lambda groups, now_ms: groups.consumer_heartbeat(
+            answer, request.group, heartbeat, context.groups.topic_facts(), now_ms
+        ),
+    )
+
+
+def _heartbeat(
+    context: Context, session: Session, request: pb.GroupHeartbeatRequest
+) -> ConsumerHeartbeat:
+    check_count("topics", len(request.topics))
+    for owned in (request.claims, request.owned):
+        check_count("partitions", sum(len(topic.partitions) for topic in owned))
+    if not request.member_id:
+        raise InvalidRequest("The member id is empty: a member makes its own.")
+    is_full = request.is_full
+    claims = None
+    if is_full and request.assignor == MANUAL:
+        claims = tuple(
+            sorted({(one.topic, number) for one in request.claims for number in one.partitions})
+        )
+    return ConsumerHeartbeat(
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id if request.HasField("instance_id") else None,
+        client_id=request.client_name[:CLIENT_NAME_LENGTH_MAX],
+        client_host=session.channel.connection.peer,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if is_full else None,
+        topic_names=frozenset(request.topics) if is_full else None,
+        assignor=request.assignor or None if is_full else None,
+        claims=claims,
+        owned=_by_id(context, request.owned),
+        is_point_to_point=is_full and request.point_to_point,
+    )
+
+
+def _by_id(context: Context, owned: Iterable[pb.OwnedTopic]) -> Assignment:
+    """A topic that is gone is nobody's any more."""
+    facts = context.groups.topic_facts()
+    return collect(
+        {
+            (facts[one.topic].topic_id, number)
+            for one in owned
+            if one.topic in facts
+            for number in one.partitions
+        }
+    )
+
+
+def _response(context: Context, answer: ConsumerHeartbeatAnswer) -> pb.GroupHeartbeatResponse:
+    config = context.config
+    response = pb.GroupHeartbeatResponse(
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=native_interval_ms(
+            answer, config.group_consumer_heartbeat_interval_ms
+        ),
+        session_timeout_ms=config.group_consumer_session_timeout_ms,
+        has_assignment=answer.assignment is not None,
+    )
+    names = context.registry.image.names_by_id
+    for topic_id, partitions in (answer.assignment or {}).items():
+        name = names.get(bytes.fromhex(topic_id))
+        if name is not None:
+            response.assignment.add(topic=name, partitions=partitions)
+    return response
+
+
+def _watch_connection(
+    context: Context, session: Session, request: pb.GroupHeartbeatRequest
+) -> None:
+    """Have the groups told when the member's connection ends without its having left."""
+    group, member_id = request.group, request.member_id
+    waiter = (group, member_id)
+    if request.member_epoch in (LEAVE_EPOCH, TEMPORARY_LEAVE_EPOCH):
+        session.forget(waiter)
+        return
+
+    def done(what: object) -> None:
+        del what  # where this broker does not look after the groups any more, another one does
+
+    def lost() -> None:
+        context.groups.submit(
+            done,
+            lambda groups, now_ms: lose_member(groups.table, done, group, member_id, now_ms),
+        )
+
+    session.on_close(waiter, lost)
