@@ -17,6 +17,7 @@ from penstock.broker.context import Context
 from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import (
+    claims,
     cluster,
     coordinators,
     fetch,
@@ -68,6 +69,9 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.DESCRIBE_BROKER.number: cluster.describe_broker,
     calls.READ_SHARE.number: share_groups.read_share,
     calls.WRITE_SHARE.number: share_groups.write_share,
+    calls.CLAIM_TOPIC.number: claims.claim_topic,
+    calls.RELEASE_TOPIC.number: claims.release_topic,
+    calls.CHECK_CLAIM.number: claims.check_claim,
 }
 
 

@@ -8,7 +8,7 @@ left, neither members nor records, is not in it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,8 +23,10 @@ from penstock.coordination.group.offsets import (
     Usage,
     check_group_name,
 )
+from penstock.coordination.group.producer_claims import CLAIM_KIND, ProducerClaims
 from penstock.coordination.group.records import (
     CLASSIC_KIND,
+    CONFIRMATION_KIND,
     OFFSET_KIND,
     SHARE_STATE_KIND,
     encode_offset,
@@ -134,6 +136,8 @@ class GroupTable:
         self._groups: dict[str, Group] = {}
         self._wakes: list[tuple[int, str]] = []
         self.shares = ShareStates()
+        self.claims = ProducerClaims()
+        """Of topics, which have nothing to do with groups but who keeps them."""
         self.offset_count = 0
         """Of all groups together."""
         self.size_bytes = 0
@@ -261,6 +265,11 @@ class GroupTable:
     def apply(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Take in one record of the internal topic. After the last one: `restored`."""
         what = read_key(key)
+        if what.kind == CLAIM_KIND:
+            self.claims.apply(what.topic, value)
+            return
+        if what.kind == CONFIRMATION_KIND:
+            return
         group = self._groups.setdefault(what.group, Group(what.group))
         if what.kind == SHARE_STATE_KIND:
             self.shares.apply(what, value)
@@ -275,6 +284,7 @@ class GroupTable:
         """All records are applied: let the groups go on, with a full session for every member.
         Returns what cannot be read: those groups keep their offsets, and their members are to
         join again."""
+        self.claims.restored(now_ms)
         problems = []
         for group in list(self):
             if group.records:
@@ -301,6 +311,7 @@ class GroupTable:
         return Checkpoint(
             [(group.name, list(group.records.items()), group.offsets.copy()) for group in self],
             list(self.shares),
+            list(self.claims.records()),
         )
 
 
@@ -311,16 +322,21 @@ class Checkpoint:
         self,
         groups: list[tuple[str, list[tuple[bytes, bytes]], list[CommittedOffset]]],
         shares: list[tuple[str, ShareState]],
+        claims: Sequence[Record] = (),
     ) -> None:
         self._groups = groups
         self._shares = shares
+        self._claims = claims
 
     def __len__(self) -> int:
         count = sum(len(records) + len(offsets) for _, records, offsets in self._groups)
-        return count + len(self._shares)
+        return count + len(self._shares) + len(self._claims)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values that lead to the table from nothing."""
+        for claim in self._claims:
+            assert claim.value is not None
+            yield claim.key, claim.value
         for name, records, offsets in self._groups:
             yield from records
             for committed in offsets:
