@@ -231,6 +231,10 @@ class BlockingProducer:
         """Queue finished batches; waits only while the buffer is full. See `Producer`."""
         self._thread.run(self._producer.send_batches(topic, batches))
 
+    def claim(self, *topics: str) -> None:
+        """Have the topics for this producer alone, before it sends anything. See `Producer`."""
+        self._thread.run(self._producer.claim(*topics))
+
     def flush(self) -> None:
         """Wait until everything queued is acknowledged; DeliveryFailed for what was not."""
         self._thread.run(self._producer.flush())

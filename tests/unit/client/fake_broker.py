@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.coordination.producer_state import ProducerState
+from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import (
     InvalidRequest,
     OffsetOutOfRange,
@@ -85,6 +86,10 @@ class FakeState:
         self.deleted_topics: list[pb.ListDeletedTopicsResponse.Topic] = []
         # What every attempt of a write and epoch has staged: where to, and the bytes.
         self.staged: dict[tuple[str, int, str], list[tuple[str, int, bytes]]] = {}
+        # Who has which topic for itself, and how many claims there were.
+        self.claimed: dict[str, str] = {}
+        self.claims = 0
+        self.keep_claims_ms = 6_000
         self.committed: dict[str, int] = {}
         self.copy_polls = 0
         """So many commits are answered before what they say is readable."""
@@ -216,6 +221,21 @@ class FakeState:
 
     def _listgroups(self, request: pb.ListGroupsRequest, data: memoryview) -> Envelope:
         return pb.ListGroupsResponse(groups=list(self.offsets))
+
+    def _claimtopic(self, request: pb.ClaimTopicRequest, data: memoryview) -> Envelope:
+        holder = self.claimed.get(request.topic)
+        if holder not in (None, request.claimant) and (request.claim or not request.fence):
+            raise TopicClaimed(f"{request.topic} is claimed by somebody else.")
+        if holder != request.claimant:
+            self.claims += 1
+            self.claimed[request.topic] = request.claimant
+            self.topics.setdefault(request.topic, [FakePartition()])
+        return pb.ClaimTopicResponse(claim=self.claims, keep_within_ms=self.keep_claims_ms)
+
+    def _releasetopic(self, request: pb.ReleaseTopicRequest, data: memoryview) -> Envelope:
+        if self.claimed.get(request.topic) == request.claimant:
+            del self.claimed[request.topic]
+        return pb.ReleaseTopicResponse()
 
     def _stage(self, request: pb.StageRequest, data: memoryview) -> Envelope:
         _partition_of(self, request)
