@@ -25,6 +25,7 @@ from penstock.broker.handlers import (
     produce,
     removals,
     share_groups,
+    replies,
     staging,
     topics,
 )
@@ -45,6 +46,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
     calls.COPY.number: staging.copy,
+    calls.REPLY.number: replies.reply,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,

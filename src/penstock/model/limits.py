@@ -293,6 +293,15 @@ CLAIMANT_LENGTH_MAX: Final = 64
 CLAIM_WAITING_BYTES_MAX: Final = 32 * MIB
 CLAIM_WAIT_MS_MAX: Final = 5_000
 
+# --- requests and replies ----------------------------------------------------------------------
+
+# A reply is answered over the connection that the broker has for everything else of the client.
+REPLY_BYTES_MAX: Final = 1 * MIB
+# Requests of one client that wait: some 500 bytes each.
+REQUESTS_WAITING_MAX: Final = 100_000
+# Replies that a broker has passed on to one client, whose library has not said that it has them.
+REPLIES_UNANSWERED_MAX: Final = 10_000
+
 # --- values as typed columns -------------------------------------------------------------------
 
 # Objects and arrays within one another in a JSON value: well within what Python's own stack holds.

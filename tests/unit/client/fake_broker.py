@@ -27,6 +27,7 @@ from penstock.net.connection import Connection
 from penstock.net.server import Server
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CALLS, error_envelope, parse
+from penstock.records import decode_messages
 from penstock.records.header import BatchHeader, check_produced, stamp
 
 LOSE_ANSWER = "done, but the connection breaks before the answer"
@@ -90,6 +91,7 @@ class FakeState:
         self.claimed: dict[str, str] = {}
         self.claims = 0
         self.keep_claims_ms = 6_000
+        self.replies: list[tuple[bytes | None, object]] = []
         self.committed: dict[str, int] = {}
         self.copy_polls = 0
         """So many commits are answered before what they say is readable."""
@@ -236,6 +238,11 @@ class FakeState:
         if self.claimed.get(request.topic) == request.claimant:
             del self.claimed[request.topic]
         return pb.ReleaseTopicResponse()
+
+    def _reply(self, request: pb.ReplyRequest, data: memoryview) -> Envelope:
+        [message] = decode_messages(data, "", 0, 0)
+        self.replies.append((message.value, message.headers))
+        return pb.ReplyResponse()
 
     def _stage(self, request: pb.StageRequest, data: memoryview) -> Envelope:
         _partition_of(self, request)
