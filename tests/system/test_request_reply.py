@@ -163,9 +163,10 @@ async def test_replies_find_their_way_between_brokers(tmp_path: Path) -> None:
             asyncio.timeout(SECONDS_MAX),
             connect(cluster.addresses[first]) as asking,
             connect(cluster.addresses[second]) as answering,
-            serving(answering),
+            contextlib.AsyncExitStack() as stack,
         ):
             await asking.admin.create_topic("prices", 6, replicas=3)
+            await stack.enter_async_context(serving(answering))
             for number in range(30):
                 reply = await asking.request("prices", b"%d" % number, partition=number % 6)
                 assert reply.value == b"re %d" % number

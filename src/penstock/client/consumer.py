@@ -18,13 +18,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict
 
-from penstock.client.accumulator import Headers
 from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.committer import Committer
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.reader import Hand, PartitionColumns, Reader
-from penstock.client.replies import send_reply
+from penstock.client.replies import Replying
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.starts import OutOfRange, Start, check_out_of_range, check_start
 from penstock.client.tasks import TaskScope, all_of
@@ -81,7 +80,7 @@ class ConsumerConfig:
             )
 
 
-class Consumer:
+class Consumer(Replying):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(
@@ -276,10 +275,6 @@ class Consumer:
         committer.raise_failure()
         committer.note(message)
         return self._done
-
-    async def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
-        """What `message.reply()` calls: answer the request that the message is."""
-        await send_reply(self._routes, message, value, headers)
 
     async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given.

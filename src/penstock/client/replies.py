@@ -23,11 +23,18 @@ _REPLY_S: Final = 10.0
 _CLIENT_ID_MAX: Final = 2**64 - 1
 
 
-async def send_reply(
-    routes: Routes, message: Message, value: bytes | None, headers: Headers = ()
-) -> None:
-    """Answer the request that the message is. NoReply if nobody waits for it any more;
-    InvalidRequest if the message asks for no reply."""
+class Replying:
+    """What consumers of every kind have in common: their messages may be requests."""
+
+    _routes: Routes
+
+    async def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
+        """What `message.reply()` calls: answer the request that the message is. NoReply if nobody
+        waits for it any more; InvalidRequest if it asks for no reply."""
+        await _send(self._routes, message, value, headers)
+
+
+async def _send(routes: Routes, message: Message, value: bytes | None, headers: Headers) -> None:
     broker_id, client_id, token = _asked(message)
     request = pb.ReplyRequest(client=client_id, correlation=token)
     builder = BatchBuilder(REPLY_BYTES_MAX)

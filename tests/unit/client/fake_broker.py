@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.coordination.producer_state import ProducerState
-from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import (
     InvalidRequest,
     OffsetOutOfRange,
@@ -27,8 +26,8 @@ from penstock.net.connection import Connection
 from penstock.net.server import Server
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CALLS, error_envelope, parse
-from penstock.records import decode_messages
 from penstock.records.header import BatchHeader, check_produced, stamp
+from tests.unit.client.fake_delivery import FakeDelivery
 
 LOSE_ANSWER = "done, but the connection breaks before the answer"
 BREAK = "the connection breaks before it is done"
@@ -72,10 +71,11 @@ class FakePartition:
         return found
 
 
-class FakeState:
+class FakeState(FakeDelivery):
     """What the broker knows, and what it answers when nothing is scripted."""
 
     def __init__(self, broker_id: int) -> None:
+        super().__init__()
         self.broker_id = broker_id
         self.topics: dict[str, list[FakePartition]] = {}
         self.configs: dict[str, dict[str, str]] = {}
@@ -87,11 +87,6 @@ class FakeState:
         self.deleted_topics: list[pb.ListDeletedTopicsResponse.Topic] = []
         # What every attempt of a write and epoch has staged: where to, and the bytes.
         self.staged: dict[tuple[str, int, str], list[tuple[str, int, bytes]]] = {}
-        # Who has which topic for itself, and how many claims there were.
-        self.claimed: dict[str, str] = {}
-        self.claims = 0
-        self.keep_claims_ms = 6_000
-        self.replies: list[tuple[bytes | None, object]] = []
         self.committed: dict[str, int] = {}
         self.copy_polls = 0
         """So many commits are answered before what they say is readable."""
@@ -223,26 +218,6 @@ class FakeState:
 
     def _listgroups(self, request: pb.ListGroupsRequest, data: memoryview) -> Envelope:
         return pb.ListGroupsResponse(groups=list(self.offsets))
-
-    def _claimtopic(self, request: pb.ClaimTopicRequest, data: memoryview) -> Envelope:
-        holder = self.claimed.get(request.topic)
-        if holder not in (None, request.claimant) and (request.claim or not request.fence):
-            raise TopicClaimed(f"{request.topic} is claimed by somebody else.")
-        if holder != request.claimant:
-            self.claims += 1
-            self.claimed[request.topic] = request.claimant
-            self.topics.setdefault(request.topic, [FakePartition()])
-        return pb.ClaimTopicResponse(claim=self.claims, keep_within_ms=self.keep_claims_ms)
-
-    def _releasetopic(self, request: pb.ReleaseTopicRequest, data: memoryview) -> Envelope:
-        if self.claimed.get(request.topic) == request.claimant:
-            del self.claimed[request.topic]
-        return pb.ReleaseTopicResponse()
-
-    def _reply(self, request: pb.ReplyRequest, data: memoryview) -> Envelope:
-        [message] = decode_messages(data, "", 0, 0)
-        self.replies.append((message.value, message.headers))
-        return pb.ReplyResponse()
 
     def _stage(self, request: pb.StageRequest, data: memoryview) -> Envelope:
         _partition_of(self, request)
