@@ -3,9 +3,9 @@
 
 Who that is the coordinator of groups decides; here its answers are asked for, believed for a short
 while (`coordination.claim_view`) and renewed as long as there is traffic. The invariants: a batch
-is appended in the same turn in which it was found that its producer may write; the batches of a
-topic are judged in the order in which they came; and no batch waits for longer than
-CLAIM_WAIT_MS_MAX, nor more of them than CLAIM_WAITING_BYTES_MAX.
+is appended in the same turn in which it was found that its producer may write; the batches of one
+claim are judged in the order in which they came, and nobody waits for those of another; and no
+batch waits for longer than CLAIM_WAIT_MS_MAX, nor more of them than CLAIM_WAITING_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class _Door:
     def __init__(self, topic_id: str) -> None:
         self.topic_id = topic_id
         self.view = ClaimView()
-        self.waiting: deque[_Waiting] = deque()
+        # By claim: whoever makes one up must not hold up who has one.
+        self.waiting: dict[int, deque[_Waiting]] = {}
         self.is_asking = False
 
 
@@ -77,7 +78,7 @@ class Claims:
         """As `Partition.append`, for a topic that only the holder of the claim may write to."""
         now_s = self._clock.monotonic()
         door = self._door(partition.topic_id)
-        if not door.waiting:
+        if claim not in door.waiting:
             match door.view.judge(claim, now_s, now_s):
                 case Verdict.MAY_WRITE:
                     if door.view.is_due(now_s):
@@ -90,7 +91,8 @@ class Claims:
             raise Busy("Too much waits to be told who may write: try again.")
         # Where it was received is overwritten when this turn ends.
         kept = memoryview(bytearray(batch))
-        door.waiting.append(_Waiting(partition, claim, kept, append, acks, now_s))
+        waiting = _Waiting(partition, claim, kept, append, acks, now_s)
+        door.waiting.setdefault(claim, deque()).append(waiting)
         self._waiting_bytes += len(kept)
         self._ask(door)
 
@@ -100,8 +102,9 @@ class Claims:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
         for door in self._doors.values():
-            while door.waiting:
-                self._take(door).append.finished(ShuttingDown())
+            for claim in list(door.waiting):
+                while claim in door.waiting:
+                    self._take(door, claim).append.finished(ShuttingDown())
 
     def _door(self, topic_id: str) -> _Door:
         door = self._doors.get(topic_id)
@@ -145,32 +148,37 @@ class Claims:
             door.view.learn(answer.claim, answer.client_name, answer.valid_ms, asked_s)
 
     def _judge_waiting(self, door: _Door) -> None:
-        """In the order in which they came, as far as it is known what becomes of them."""
-        while door.waiting:
-            first = door.waiting[0]
-            verdict = door.view.judge(first.claim, first.came_s, self._clock.monotonic())
-            if verdict is Verdict.UNKNOWN:
-                break
-            self._take(door)
-            try:
-                if verdict is Verdict.REFUSED:
-                    raise door.view.refusal(first.partition.name.topic, first.claim)
-                if not first.partition.is_open:
-                    raise NotLeader(f"{first.partition.name} is no longer led here.")
-                first.partition.append_claimed(first.batch, first.append, first.acks)
-            except PenstockError as error:
-                first.append.finished(error)
+        """As far as it is known what becomes of them."""
+        for claim in list(door.waiting):
+            while claim in door.waiting:
+                first = door.waiting[claim][0]
+                verdict = door.view.judge(claim, first.came_s, self._clock.monotonic())
+                if verdict is Verdict.UNKNOWN:
+                    break
+                self._take(door, claim)
+                try:
+                    if verdict is Verdict.REFUSED:
+                        raise door.view.refusal(first.partition.name.topic, claim)
+                    if not first.partition.is_open:
+                        raise NotLeader(f"{first.partition.name} is no longer led here.")
+                    first.partition.append_claimed(first.batch, first.append, first.acks)
+                except PenstockError as error:
+                    first.append.finished(error)
         self._driver.end_turn()
 
     def _give_up_late(self, door: _Door) -> None:
         late_s = self._clock.monotonic() - CLAIM_WAIT_MS_MAX / 1000
-        while door.waiting and door.waiting[0].came_s <= late_s:
-            late = self._take(door)
-            late.append.finished(
-                Busy(f"Who may write to {late.partition.name.topic!r} cannot be told: try again.")
-            )
+        for claim in list(door.waiting):
+            while claim in door.waiting and door.waiting[claim][0].came_s <= late_s:
+                late = self._take(door, claim)
+                topic = late.partition.name.topic
+                late.append.finished(Busy(f"Who may write to {topic!r} is not known: try again."))
 
-    def _take(self, door: _Door) -> _Waiting:
-        taken = door.waiting.popleft()
+    def _take(self, door: _Door, claim: int) -> _Waiting:
+        """The first of those that wait."""
+        waiting = door.waiting[claim]
+        taken = waiting.popleft()
+        if not waiting:
+            del door.waiting[claim]
         self._waiting_bytes -= len(taken.batch)
         return taken

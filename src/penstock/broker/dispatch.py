@@ -24,8 +24,8 @@ from penstock.broker.handlers import (
     groups,
     produce,
     removals,
-    share_groups,
     replies,
+    share_groups,
     staging,
     topics,
 )

@@ -328,6 +328,8 @@ class Sender:
             self._fail(lane, lane.ready.popleft(), error)
 
     def _fail(self, lane: Lane, batch: Batch, error: PenstockError) -> None:
+        if batch.uncertain and isinstance(error, TopicClaimed):
+            error = TopicClaimed(f"{error.message} The message may have been written before that.")
         if batch.silent_count:
             self.reports.add(TopicPartition(lane.topic, lane.partition), batch.silent_count, error)
         batch.fail(error)

@@ -159,6 +159,20 @@ async def test_a_claim_that_is_newer_than_the_answer_is_asked_about() -> None:
         assert here.end_offset == 2
 
 
+async def test_who_makes_up_a_claim_does_not_hold_up_the_holder() -> None:
+    async with scene() as here:
+        assert await here.send(1).outcome() is None
+        here.coordinator.is_open.clear()
+        here.pass_s(0.01)
+        made_up = [here.send(number) for number in range(1000, 1100)]
+        written = here.send(1)
+        assert here.end_offset == 2, "at once, by what was known before"
+        here.coordinator.is_open.set()
+        assert await written.outcome() is None
+        for each in made_up:
+            assert isinstance(await each.outcome(), TopicClaimed)
+
+
 async def test_an_answer_that_comes_too_late_lets_nobody_in() -> None:
     """R-CORE-6: it counts from the question. By now somebody else may have been told that the topic
     is his."""

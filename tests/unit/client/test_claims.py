@@ -121,6 +121,19 @@ async def test_a_batch_that_is_refused_ends_the_producer(
     await producer.close()
 
 
+async def test_a_message_that_may_have_been_written_is_told_so(
+    broker: FakeBroker, mq: Client
+) -> None:
+    """Its acknowledgement was lost, and then the producer was fenced."""
+    async with mq.producer(exclusive="fence") as producer:
+        await producer.claim("orders")
+        refusal = TopicClaimed("taken over by 'b'.")
+        broker.script[pb.CALL_PRODUCE].extend([LOSE_ANSWER, refusal])
+        with pytest.raises(TopicClaimed, match=r"'b'\. The message may have been written before"):
+            await producer.publish("orders", b"a")
+        assert len(broker.topics["orders"][0].batches) == 1
+
+
 async def test_without_exclusive_nothing_is_claimed(broker: FakeBroker, mq: Client) -> None:
     async with mq.producer() as producer:
         await producer.publish("orders", b"a")
