@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.coordination.claim_view import ADVICE
+from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import BatchTooLarge, InvalidBatch, InvalidTimestamp
 from penstock.model.limits import OPENED_BATCH_BYTES_MAX
 from penstock.model.topic_config import INT64_MAX, TopicConfig
@@ -62,17 +64,29 @@ class Admission:
             or config.is_compacted
             or config.timestamp_type == "append"
             or config.timestamp_before_max_ms < INT64_MAX
+            or config.exclusive_producer == "yes"
         )
         # What is not later than this was allowed when the clock was last read, so it still is.
         self.latest_ms = NO_TIMESTAMP_MS
 
     def admit(
-        self, batch: memoryview, header: BatchHeader, *, is_appended: bool = True
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        *,
+        is_appended: bool = True,
+        is_claimed: bool = False,
     ) -> tuple[memoryview, BatchHeader]:
         """The batch as the topic wants it, or the error that says why it does not.
 
-        is_appended: now, so that the broker's time is the present one.
+        is_appended: now, so that the broker's time is the present one. is_claimed: its producer has
+        the topic for itself.
         """
+        if not is_claimed and self._config.exclusive_producer == "yes":
+            raise TopicClaimed(
+                f"Topic {self._topic!r} takes messages of one producer alone, which has to claim "
+                f"it: Kafka's producers, staged writes and delayed messages cannot. {ADVICE}"
+            )
         self._check_size(header)
         if header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatch("Transactional batches are not accepted yet.")

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.broker.assignment import Assignment
+from penstock.broker.claims import Claims
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import start_cluster_work
 from penstock.broker.compaction import Compactor
@@ -26,6 +27,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
+from penstock.broker.handlers.claims import who_may_write
 from penstock.broker.handlers.hello import Hello
 from penstock.broker.handover import hand_over
 from penstock.broker.housekeeping import Housekeeping
@@ -199,7 +201,9 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
-        return Context(
+        claims = Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock)
+        starting.push_async_callback(claims.stop)
+        context = Context(
             config=config,
             loop=asyncio.get_running_loop(),
             clock=clock,
@@ -215,6 +219,7 @@ class Broker:
             clients=ground.clients,
             channels=channels,
             forwarding=Forwarding(registry, leaders, channels, driver),
+            claims=claims,
             cluster=start_cluster_work(
                 starting,
                 company.around,
@@ -226,6 +231,7 @@ class Broker:
                 internal_replication_factor=config.internal_replication_factor,
             ),
         )
+        return context
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from penstock.broker.claims import Claims
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
@@ -42,3 +43,4 @@ class Context:
     clients: Clients
     channels: Channels
     forwarding: Forwarding
+    claims: Claims

@@ -17,6 +17,7 @@ from penstock.broker.context import Context
 from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import (
+    claims,
     cluster,
     coordinators,
     fetch,
@@ -24,6 +25,7 @@ from penstock.broker.handlers import (
     groups,
     produce,
     removals,
+    replies,
     share_groups,
     staging,
     topics,
@@ -46,6 +48,7 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.STAGE.number: staging.stage,
     calls.COPY.number: staging.copy,
     calls.GROUP_HEARTBEAT.number: group_members.group_heartbeat,
+    calls.REPLY.number: replies.reply,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -73,6 +76,9 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.DESCRIBE_BROKER.number: cluster.describe_broker,
     calls.READ_SHARE.number: share_groups.read_share,
     calls.WRITE_SHARE.number: share_groups.write_share,
+    calls.CLAIM_TOPIC.number: claims.claim_topic,
+    calls.RELEASE_TOPIC.number: claims.release_topic,
+    calls.CHECK_CLAIM.number: claims.check_claim,
 }
 
 

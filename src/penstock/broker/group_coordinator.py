@@ -23,7 +23,7 @@ from penstock.coordination.group.classic_messages import GroupConfig
 from penstock.coordination.group.consumer_messages import ConsumerGroupConfig, TopicFacts
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects, Ticket
-from penstock.coordination.group.records import OFFSETS_TOPIC
+from penstock.coordination.group.records import CONFIRMATION, OFFSETS_TOPIC
 from penstock.coordination.group.share_messages import ShareGroupConfig
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.errors import (
@@ -193,7 +193,8 @@ class GroupCoordinator:
 
     def _enqueue(self, effects: Effects) -> None:
         # While answers are given nothing is being written, but what waits comes first all the same.
-        if effects.records or self._writing or self._queue:
+        is_written = effects.records or (effects.confirms and not self.log.is_alone)
+        if is_written or self._writing or self._queue:
             self._queue.append(effects)
             if not self._writing:
                 self._write()
@@ -205,6 +206,8 @@ class GroupCoordinator:
         assert self._groups is not None
         self._writing, self._queue = self._queue, []
         records = [record for effects in self._writing for record in effects.records]
+        if not records and any(effects.confirms for effects in self._writing):
+            records = [CONFIRMATION]
         if records:
             self.log.append(records, self._written, self._groups.table.checkpoint)
         else:

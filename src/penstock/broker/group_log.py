@@ -96,6 +96,16 @@ class GroupLog:
         return self._own.is_read_in(self._term)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can come to lead without this broker's knowing."""
+        try:
+            return self._own.partition.replica.is_alone
+        except UnknownTopic:
+            return self.is_led
+        except StorageError:
+            return False
+
+    @property
     def is_making(self) -> bool:
         """Whether the topic is being made, for what is being appended."""
         return self._making is not None

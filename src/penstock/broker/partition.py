@@ -93,6 +93,8 @@ class Partition:
     def config(self, config: TopicConfig) -> None:
         self._config = config
         self._admission = Admission(self.name.topic, config, self._clock)
+        # Whether what is produced goes by `broker.claims`.
+        self.is_exclusive = config.exclusive_producer == "yes"
         self.replica.min_insync_replicas = config.min_insync_replicas
 
     @property
@@ -124,6 +126,16 @@ class Partition:
             batch, header = admission.admit(batch, header)
             if header.is_append_time:
                 append.append_time_ms = header.max_timestamp_ms
+        if header.producer_id < 0:
+            append.base_offset = self.replica.propose(header, batch, append.finished, acks)
+        else:
+            self.append_sequenced(header, batch, append, acks)
+
+    def append_claimed(self, batch: memoryview, append: Append, acks: int) -> None:
+        """The same for a producer that has the topic for itself."""
+        batch, header = self._admission.admit(batch, check_produced(batch), is_claimed=True)
+        if header.is_append_time:
+            append.append_time_ms = header.max_timestamp_ms
         if header.producer_id < 0:
             append.base_offset = self.replica.propose(header, batch, append.finished, acks)
         else:

@@ -52,8 +52,8 @@ class Session:
         )
         # In `broker.clients`; 0 before it has said hello.
         self.client_id = 0
-        # Produce envelopes seen here, and the partition and acks they name.
-        self.produce_targets: dict[bytes, tuple[Partition, int]] = {}
+        # Produce envelopes seen here, and the partition, acks and claim they name.
+        self.produce_targets: dict[bytes, tuple[Partition, int, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}
 
     @property

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
@@ -133,14 +134,16 @@ class Topics:
         with_settings(self._config.topic_defaults, kept)
         return count, kept
 
-    async def create_missing(self, names: Iterable[str]) -> None:
+    async def create_missing(
+        self, names: Iterable[str], settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Make those that do not exist, where that is allowed and they have a fit name."""
         if not self._config.auto_create_topics:
             return
         for name in names:
             if name not in self._registry.image.topics and not self._partitions.is_closing:
                 try:
-                    await self.create(name, 0, {})
+                    await self.create(name, 0, settings)
                 except TopicExists:
                     continue
 

@@ -19,6 +19,7 @@ from penstock.cli import (
     offsets,
     pipeline,
     produce,
+    request,
     topics,
     up,
 )
@@ -38,6 +39,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(cluster.app, name="cluster")
 app.command()(produce.produce)
 app.command()(consume.consume)
+app.command()(request.request)
 app.add_typer(offsets.app, name="offsets")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")

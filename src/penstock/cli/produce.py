@@ -47,6 +47,17 @@ class Acks(StrEnum):
     ALL = "all"
 
 
+class Exclusive(StrEnum):
+    """What to do about another producer that has the topic for itself."""
+
+    REFUSE = "refuse"
+    FENCE = "fence"
+
+
+_EXCLUSIVE: Final[dict[Exclusive, Literal["refuse", "fence"]]] = {
+    Exclusive.REFUSE: "refuse",
+    Exclusive.FENCE: "fence",
+}
 _ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {
     Acks.NOBODY: 0,
     Acks.LEADER: 1,
@@ -66,6 +77,7 @@ class _Job:
     partition: int | None
     compression: Compression
     acks: Acks
+    exclusive: Exclusive | None
 
 
 @dataclass(slots=True)
@@ -100,6 +112,14 @@ def produce(
         Acks,
         typer.Option(metavar="WHO", help="Who must have a message: all, 1 (the leader), 0 (none)."),
     ] = Acks.ALL,
+    exclusive: Annotated[
+        Exclusive | None,
+        typer.Option(
+            metavar="HOW",
+            help="Have the topic for this producer alone: refuse (fail if another has it), "
+            "fence (take it over).",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
@@ -113,6 +133,7 @@ def produce(
       echo hello | penstock produce greetings
       penstock produce orders --key-separator : < orders.txt
       penstock produce events --file events.jsonl --compression zstd --header source=import
+      penstock produce ledger --exclusive fence < entries.txt
     """
     descriptor = os.open(file, os.O_RDONLY) if file is not None else _STDIN
     job = _Job(
@@ -123,6 +144,7 @@ def produce(
         partition=partition,
         compression=compression,
         acks=acks,
+        exclusive=exclusive,
     )
     started = time.monotonic()
     count = _Count()
@@ -141,7 +163,11 @@ async def _publish(mq: Client, job: _Job, count: _Count) -> bool:
     from penstock.client.errors import DeliveryFailed
 
     try:
-        async with mq.producer(acks=_ACKS[job.acks], compression=job.compression.value) as producer:
+        async with mq.producer(
+            acks=_ACKS[job.acks],
+            compression=job.compression.value,
+            exclusive=None if job.exclusive is None else _EXCLUSIVE[job.exclusive],
+        ) as producer:
             return await until_interrupted(_send_lines(producer, job, count))
     except DeliveryFailed as error:
         count.failed = sum(failure.message_count for failure in error.failures)

@@ -46,6 +46,7 @@ GROUPS: Final = {
         "compression_type",
         "compression_gzip_level",
         "compression_zstd_level",
+        "exclusive_producer",
     ),
     "segments": ("segment_bytes", "segment_ms", "index_interval_bytes"),
 }

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from penstock.client.lanes import Batch, FinishedRecords, Lane
 from penstock.client.memory import MemoryBound
 from penstock.client.partitioner import POSITIVE, partition_of_key
-from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest
+from penstock.model.error_codes import from_code
+from penstock.model.errors import BatchTooLarge, ClientClosed, InvalidRequest, PenstockError
 from penstock.model.limits import BATCH_BYTES_MAX, KIB
 from penstock.records import BatchBuilder, EncodedBatch, murmur2
 from penstock.records.header import Buffer
@@ -115,7 +116,8 @@ class Accumulator:
         # Lanes of partitions that are gone, while they still have batches to settle.
         self._retired: list[Lane] = []
         self._memory = MemoryBound(buffer_bytes)
-        self._closed = False
+        # Why no more messages are taken.
+        self._closed: PenstockError | None = None
         # Guards what `try_append` reads: held for each change of it, and for each message by a
         # producer that appends from another thread. In the loop's own thread reading needs none.
         self.lock: Final = threading.Lock()
@@ -231,9 +233,12 @@ class Accumulator:
         self._retired = [lane for lane in self._retired if any(lane.batches())]
         yield from self._retired
 
-    def close(self) -> None:
+    def close(self, reason: PenstockError | None = None) -> None:
         """Take no more messages. What was taken leaves at once, and stays until it is settled."""
-        self._closed = True
+        if self._closed is None:
+            self._closed = reason or ClientClosed(
+                "The producer was closed: make another one to go on."
+            )
         self._retired = list(self.lanes())
         for lane in self._retired:
             if lane.open is not None:
@@ -324,8 +329,8 @@ class Accumulator:
         return max(min(self._batch_bytes, _OPENED_BYTES), size_bytes)
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise ClientClosed("The producer was closed: make another one to go on.")
+        if self._closed is not None:
+            raise from_code(self._closed.code, self._closed.message)
 
     def _check_size(self, what: str, size_bytes: int) -> None:
         limit_bytes = min(self._memory.limit_bytes, BATCH_BYTES_MAX)

@@ -94,6 +94,23 @@ class BlockingClient:
         )
         return thread.run(publishing)
 
+    def request(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timeout: float = 5.0,
+    ) -> Message:
+        """Publish one message and wait for the reply of whoever reads it."""
+        thread = self._open_thread()
+        asking = self._client.request(
+            topic, value, key, headers=headers, partition=partition, timeout=timeout
+        )
+        return thread.run(asking)
+
     def producer(self, **settings: Unpack[ProducerSettings]) -> BlockingProducer:
         """A producer that gathers messages into batches; use it in a `with`. Its settings are
         those of `Client.producer`."""
@@ -231,6 +248,10 @@ class BlockingProducer:
         """Queue finished batches; waits only while the buffer is full. See `Producer`."""
         self._thread.run(self._producer.send_batches(topic, batches))
 
+    def claim(self, *topics: str) -> None:
+        """Have the topics for this producer alone, before it sends anything. See `Producer`."""
+        self._thread.run(self._producer.claim(*topics))
+
     def flush(self) -> None:
         """Wait until everything queued is acknowledged; DeliveryFailed for what was not."""
         self._thread.run(self._producer.flush())
@@ -327,6 +348,10 @@ class BlockingConsumer:
         committer.raise_failure()
         if committer.post(message):
             self._thread.post(committer.wake)
+
+    def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
+        """What `message.reply()` calls: answer the request that the message is."""
+        self._thread.run(self._consumer.reply(message, value, headers))
 
     def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given."""

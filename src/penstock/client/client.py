@@ -20,6 +20,7 @@ from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
+from penstock.client.requests import Requests
 from penstock.client.routes import Routes
 from penstock.client.staged_write import (
     CommittedWrite,
@@ -34,7 +35,7 @@ from penstock.client.tasks import TaskScope
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.net.address import Address, parse_address
-from penstock.records import Columns
+from penstock.records import Columns, Message
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
@@ -117,6 +118,27 @@ class Client:
             self._publisher = self.producer(linger_ms=0)
         return await self._publisher.publish(
             topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+
+    async def request(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timeout: float = 5.0,
+    ) -> Message:
+        """Publish one message and wait for the reply of whoever reads it (`message.reply`).
+
+        timeout: seconds, for all of it; TimedOut if no reply came.
+        """
+        return await self._connection().requests.request(
+            topic,
+            headers,
+            timeout,
+            lambda named: self.publish(topic, value, key, headers=named, partition=partition),
         )
 
     def producer(self, **settings: Unpack[ProducerSettings]) -> Producer:
@@ -260,6 +282,7 @@ class _Connected:
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self.links = Links(bootstrap, config)
         self.routes = Routes(self.links, config)
+        self.requests = Requests(self.links)
         self.scope = TaskScope()
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.holdings import Holdings
 from penstock.client.membership import MemberSettings, Membership, OnPartitions
 from penstock.client.reader import Hand, PartitionColumns, Reader
+from penstock.client.replies import Replying
 from penstock.client.route_following import RouteFollowing
 from penstock.client.routes import Routes
 from penstock.client.starts import OutOfRange, Start, check_out_of_range, check_start
@@ -127,7 +128,7 @@ class ConsumerConfig:
             raise InvalidConfig("The assignor 'manual' needs partitions to claim.")
 
 
-class Consumer:
+class Consumer(Replying):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(

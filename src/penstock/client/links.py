@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from penstock import __version__
@@ -21,16 +21,21 @@ from penstock.model.errors import (
     PenstockError,
     ProtocolError,
     UnavailableError,
+    UnknownCall,
 )
 from penstock.net.address import Address, parse_address
 from penstock.net.channel import Channel, connect_channel
 from penstock.net.receive_pool import ReceivePool
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import HELLO
+from penstock.protocol.calls import HELLO, type_name
 
 logger = logging.getLogger(__name__)
 
 SOFTWARE: Final = f"penstock-python {__version__}"
+
+Handler = Callable[[Channel, int, memoryview, memoryview], None]
+"""Answers a broker's call: given the channel, the message id, the envelope and the payload. What it
+raises is the answer."""
 
 
 class Links:
@@ -50,7 +55,26 @@ class Links:
         self._addresses: dict[int, Address] = {}
         self._attempts: Shared[Address, Channel] = Shared()
         self._failures: dict[Address, _Failure] = {}
+        self._handlers: dict[int, Handler] = {}
+        self._watchers: list[Callable[[Channel], None]] = []
+        # Of each open channel: the broker at its end, and what that calls this client.
+        self._identities: dict[Channel, tuple[int, int]] = {}
         self._closed = False
+
+    def serve(self, number: int, handler: Handler) -> None:
+        """Let the handler answer what brokers call by this number."""
+        self._handlers[number] = handler
+
+    def watch(self, watcher: Callable[[Channel], None]) -> None:
+        """Have it told of each channel that has ended."""
+        self._watchers.append(watcher)
+
+    def identity(self, channel: Channel) -> tuple[int, int]:
+        """The broker at the end of an open channel, and the id that this client has there."""
+        found = self._identities.get(channel)
+        if found is None:
+            raise ConnectionLost("The connection was closed: try again.")
+        return found
 
     def know_brokers(self, addresses: dict[int, str]) -> None:
         """Take note of where the brokers of the cluster are."""
@@ -138,7 +162,7 @@ class Links:
         """Connect, and hear from the broker who it is."""
         timeout_s = self._config.connect_timeout_s
         channel = await connect_channel(
-            address, pool=self._pool, timeout_s=timeout_s, on_closed=self._on_closed
+            address, self._serve, pool=self._pool, timeout_s=timeout_s, on_closed=self._on_closed
         )
         self._open_channels[channel] = address
         request = pb.HelloRequest(client_name=self._config.client_name, software=SOFTWARE)
@@ -151,12 +175,29 @@ class Links:
         # A second channel to a broker known by two addresses takes the place of the first, which
         # those who hold it may use on until it closes.
         self._channels[hello.broker_id] = channel
+        self._identities[channel] = hello.broker_id, hello.client
         return channel
+
+    def _serve(
+        self,
+        channel: Channel,
+        number: int,
+        message_id: int,
+        envelope: memoryview,
+        payload: memoryview,
+    ) -> None:
+        handler = self._handlers.get(number)
+        if handler is None:
+            raise UnknownCall(f"{type_name(number)} cannot be called on this side.")
+        handler(channel, message_id, envelope, payload)
 
     def _on_closed(self, channel: Channel, error: PenstockError | None) -> None:
         if error is not None and not self._closed:
             logger.info("A connection ended: %s", error)
         self._open_channels.pop(channel, None)
+        self._identities.pop(channel, None)
+        for watcher in self._watchers:
+            watcher(channel)
         self._all_closed.set()
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypedDict
 
 from penstock.client.accumulator import Accumulator, Headers, Outgoing
+from penstock.client.claims import Claims
 from penstock.client.config import ClientConfig
 from penstock.client.errors import DeliveryFailed
 from penstock.client.lanes import Batch
@@ -22,13 +23,14 @@ from penstock.client.receipts import Receipt
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.sender import Sender
 from penstock.client.turn import TURN
-from penstock.model.errors import InvalidConfig, PenstockError
+from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError
 from penstock.model.limits import BATCH_BYTES_MAX, KIB, MIB
 from penstock.records import Codec, EncodedBatch
 
 logger = logging.getLogger(__name__)
 
 Acks = Literal["all", 0, 1]
+Exclusive = Literal["refuse", "fence"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _ACKS_ON_THE_WIRE: Final[dict[Acks, int]] = {"all": -1, 0: 0, 1: 1}
@@ -45,6 +47,7 @@ class ProducerSettings(TypedDict, total=False):
     idempotent: bool | None
     delivery_timeout_ms: int
     request_timeout_ms: int
+    exclusive: Exclusive | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,16 @@ class ProducerConfig:
     request_timeout_ms: int = 30_000
     """A batch that is not answered for this long is sent again."""
 
+    exclusive: Exclusive | None = None
+    """Have each topic for this producer alone, from its first message on: `"refuse"` fails with
+    TopicClaimed while another producer has it and lives, `"fence"` takes it from that one, which
+    fails from then on. For topics with `exclusive_producer=yes`."""
+
     def __post_init__(self) -> None:
+        if self.exclusive not in (None, "refuse", "fence"):
+            raise InvalidConfig(
+                f'exclusive is {self.exclusive!r}: it can be "refuse" or "fence", or None.'
+            )
         if self.acks not in _ACKS_ON_THE_WIRE:
             raise InvalidConfig(f'acks is {self.acks!r}: it can be "all", 1 or 0.')
         if self.compression.upper() not in Codec.__members__:
@@ -111,6 +123,12 @@ class Producer:
     ) -> None:
         self._routes = routes
         self._on_end = on_end
+        self._claims: Claims | None = None
+        if settings.exclusive is not None:
+            is_fencing = settings.exclusive == "fence"
+            self._claims = Claims(
+                routes, config.client_name, is_fencing=is_fencing, on_lost=self._lose
+            )
         idempotent = settings.acks != 0 if settings.idempotent is None else settings.idempotent
         self._sender = Sender(
             routes=routes,
@@ -120,6 +138,8 @@ class Producer:
             backoff=config.backoff,
             seal=lambda lane: self._accumulator.seal(lane),
             release=lambda batch: self._accumulator.release(batch),
+            claim_of=lambda topic: 0 if self._claims is None else self._claims.number(topic),
+            on_claimed=self._on_claimed,
         )
         self._accumulator = Accumulator(
             batch_bytes=settings.batch_bytes,
@@ -161,6 +181,16 @@ class Producer:
     def errors(self) -> Sequence[PenstockError]:
         """With acks=0: the latest errors that came back although no answer was asked for."""
         return tuple(self._sender.unacknowledged_errors)
+
+    async def claim(self, *topics: str) -> None:
+        """Have the topics for this producer alone, before it sends anything: when this returns, no
+        message of another producer is accepted any more. TopicClaimed names who has one already."""
+        if self._claims is None:
+            raise InvalidRequest(
+                'This producer claims nothing: make it with exclusive="refuse" or "fence".'
+            )
+        for topic in topics:
+            await self._claims.claim(topic)
 
     def send(
         self,
@@ -273,6 +303,8 @@ class Producer:
         self._routes.unlisten(self._on_route)
         self._accumulator.close()
         await self._sender.close(list(self._accumulator.lanes()))
+        if self._claims is not None:
+            await self._claims.close()
         self._on_end(self)
 
     async def enqueue(self, message: Outgoing) -> None:
@@ -300,8 +332,21 @@ class Producer:
         return placed
 
     async def _learn(self, topic: str) -> None:
+        if self._claims is not None:
+            # Before the topic is looked for, which may make it.
+            await self._claims.claim(topic)
         route = await self._routes.topic(topic, create=True)
         self._accumulator.know_topic(route.topic, route.partition_count)
+
+    def _on_claimed(self, error: PenstockError) -> None:
+        if self._claims is not None:
+            self._lose(error)
+
+    def _lose(self, error: PenstockError) -> None:
+        """Another producer has what this one had for itself, which ends it."""
+        logger.warning("The producer ends: %s", error)
+        self._sender.lose(error)
+        self._accumulator.close(error)
 
     def _on_route(self, route: TopicRoute) -> None:
         if self._accumulator.knows(route.topic):

@@ -25,6 +25,7 @@ from penstock.client.lanes import Batch, Lane, ProducerIdentity
 from penstock.client.reports import Reports
 from penstock.client.routes import Routes
 from penstock.client.tasks import TaskScope
+from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import (
     BatchError,
     Busy,
@@ -73,7 +74,11 @@ class Sender:
         backoff: Backoff,
         seal: Callable[[Lane], None],
         release: Callable[[Batch], None],
+        claim_of: Callable[[str], int],
+        on_claimed: Callable[[PenstockError], None],
     ) -> None:
+        """claim_of: the claim by which this producer has a topic for itself, or 0. on_claimed: a
+        broker says that somebody else has."""
         self._routes = routes
         self._acks = acks
         self._idempotent = idempotent
@@ -82,6 +87,10 @@ class Sender:
         self._backoff = backoff
         self._seal = seal
         self._release = release
+        self._claim_of = claim_of
+        self._on_claimed = on_claimed
+        # Why nothing more is sent, for good.
+        self._lost: PenstockError | None = None
         self._loop = asyncio.get_running_loop()
         self._scope = TaskScope()
         self._identity: ProducerIdentity | None = None
@@ -91,12 +100,17 @@ class Sender:
         self.unacknowledged_errors: deque[PenstockError] = deque(maxlen=UNACKNOWLEDGED_ERRORS_MAX)
 
     def make_lane(self, topic: str, partition: int) -> Lane:
-        request = pb.ProduceRequest(topic=topic, partition=partition, acks=self._acks)
+        request = pb.ProduceRequest(
+            topic=topic, partition=partition, acks=self._acks, claim=self._claim_of(topic)
+        )
         return Lane(topic, partition, request.SerializeToString())
 
     def pump(self, lane: Lane) -> None:
         """Send what the lane has ready, as far as its window allows."""
         if lane.recovering or lane.stalled or self._closed:
+            return
+        if self._lost is not None:
+            self._fail_ready(lane, self._lost)
             return
         while lane.flying < self._window:
             if not lane.ready:
@@ -115,6 +129,10 @@ class Sender:
                 self._scope.start(self._drain(lane, lane.channel), name=f"drain for {lane}")
                 return
             self._send(lane, lane.ready.popleft())
+
+    def lose(self, error: PenstockError) -> None:
+        """Send nothing more: whatever is not acknowledged fails by this."""
+        self._lost = error
 
     async def close(self, lanes: list[Lane]) -> None:
         """Stop, and fail what has not been delivered."""
@@ -185,6 +203,8 @@ class Sender:
             if error is not None and not isinstance(error, TimedOut):
                 logger.warning("%s did not take a batch sent with acks=0: %s", lane, error)
                 self.unacknowledged_errors.append(error)
+            if isinstance(error, TopicClaimed):
+                self._on_claimed(error)
 
         channel.start_call(
             PRODUCE.number, lane.envelope, (payload,), on_answer, UNACKNOWLEDGED_ANSWER_S
@@ -208,6 +228,8 @@ class Sender:
         else:
             lane.sent.remove(batch)
             self._fail(lane, batch, error)
+            if isinstance(error, TopicClaimed):
+                self._on_claimed(error)
 
     def _settle(self, lane: Lane) -> None:
         """Every answer is in: put what was not taken back in front, in its order."""
@@ -250,6 +272,8 @@ class Sender:
             # The first retry is at once, with a new route; from then on there are waits.
             await asyncio.sleep(self._backoff.wait_s(lane.failures - 1))
             self._expire(lane)
+            if self._lost is not None:
+                self._fail_ready(lane, self._lost)
             if not lane.ready:
                 break
             try:
@@ -304,6 +328,8 @@ class Sender:
             self._fail(lane, lane.ready.popleft(), error)
 
     def _fail(self, lane: Lane, batch: Batch, error: PenstockError) -> None:
+        if batch.uncertain and isinstance(error, TopicClaimed):
+            error = TopicClaimed(f"{error.message} The message may have been written before that.")
         if batch.silent_count:
             self.reports.add(TopicPartition(lane.topic, lane.partition), batch.silent_count, error)
         batch.fail(error)

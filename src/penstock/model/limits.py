@@ -286,6 +286,33 @@ STAGED_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 WRITE_SILENCE_MS_MAX: Final = 90 * 24 * 60 * 60 * 1000
 LAST_EPOCH_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 
+# --- exclusive producers -----------------------------------------------------------------------
+
+# How long a leader may believe what it was told of a topic's claim, from when it asked: a claim
+# that changes hands takes a little longer, and a leader with traffic asks twice as often.
+CLAIM_VALID_MS: Final = 500
+# When all such answers have run out, also where one clock goes a quarter faster than another.
+CLAIM_SETTLE_MS: Final = 625
+# A producer that does not claim again for so long has lost its topic to the next who asks: long
+# enough for a failover of the coordinator, and three attempts.
+CLAIM_KEEP_MS: Final = 6_000
+# Of as many topics as there may be, and as many again that are gone; some 400 bytes each.
+CLAIMS_MAX: Final = 2 * TOPICS_MAX
+# A UUID, with room.
+CLAIMANT_LENGTH_MAX: Final = 64
+# What may wait on a broker until it knows who may write, and for how long.
+CLAIM_WAITING_BYTES_MAX: Final = 32 * MIB
+CLAIM_WAIT_MS_MAX: Final = 5_000
+
+# --- requests and replies ----------------------------------------------------------------------
+
+# A reply is answered over the connection that the broker has for everything else of the client.
+REPLY_BYTES_MAX: Final = 1 * MIB
+# Requests of one client that wait: some 500 bytes each.
+REQUESTS_WAITING_MAX: Final = 100_000
+# Replies that a broker has passed on to one client, whose library has not said that it has them.
+REPLIES_UNANSWERED_MAX: Final = 10_000
+
 # --- values as typed columns -------------------------------------------------------------------
 
 # Objects and arrays within one another in a JSON value: well within what Python's own stack holds.

@@ -19,6 +19,7 @@ from penstock.model.errors import InvalidConfig
 Durability = Literal["fsync", "os"]
 TimestampType = Literal["create", "append"]
 CleanupPolicy = Literal["delete", "compact", "compact,delete", "none"]
+ExclusiveProducer = Literal["no", "yes"]
 CompressionType = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 
 # The largest number of 64 bits stands for "no limit" where Kafka has it so.
@@ -89,6 +90,9 @@ class TopicConfig:
     compression_zstd_level: int = 3
     """How hard the broker tries where `compression_type` is `zstd`."""
 
+    exclusive_producer: ExclusiveProducer = "no"
+    """`yes`: only the producer that has claimed the topic may write to it."""
+
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
@@ -126,6 +130,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "timestamp_type": ("create", "append"),
     "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     "cleanup_policy": ("delete", "compact", "compact,delete", "none"),
+    "exclusive_producer": ("no", "yes"),
     "preallocate": _SWITCH,
     "remote_log_copy_disable": _SWITCH,
     "remote_log_delete_on_disable": _SWITCH,

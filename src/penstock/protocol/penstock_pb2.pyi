@@ -226,14 +226,16 @@ class MetadataResponse(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[MetadataResponse.Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[MetadataResponse.Topic, _Mapping]]] = ...) -> None: ...
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("topic", "partition", "acks")
+    __slots__ = ("topic", "partition", "acks", "claim")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     acks: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., acks: _Optional[int] = ...) -> None: ...
+    claim: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., acks: _Optional[int] = ..., claim: _Optional[int] = ...) -> None: ...
 
 class ProduceResponse(_message.Message):
     __slots__ = ("base_offset", "append_time_ms", "duplicate")
@@ -1741,18 +1743,18 @@ class ListSchedulesResponse(_message.Message):
     def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
 
 class ClaimTopicRequest(_message.Message):
-    __slots__ = ("topic", "producer_id", "client_name", "fence", "claim")
+    __slots__ = ("topic", "claimant", "client_name", "fence", "claim")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    CLAIMANT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     topic: str
-    producer_id: int
+    claimant: str
     client_name: str
     fence: bool
     claim: int
-    def __init__(self, topic: _Optional[str] = ..., producer_id: _Optional[int] = ..., client_name: _Optional[str] = ..., fence: _Optional[bool] = ..., claim: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., claimant: _Optional[str] = ..., client_name: _Optional[str] = ..., fence: _Optional[bool] = ..., claim: _Optional[int] = ...) -> None: ...
 
 class ClaimTopicResponse(_message.Message):
     __slots__ = ("claim", "keep_within_ms")
@@ -1763,12 +1765,12 @@ class ClaimTopicResponse(_message.Message):
     def __init__(self, claim: _Optional[int] = ..., keep_within_ms: _Optional[int] = ...) -> None: ...
 
 class ReleaseTopicRequest(_message.Message):
-    __slots__ = ("topic", "claim")
+    __slots__ = ("topic", "claimant")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
-    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    CLAIMANT_FIELD_NUMBER: _ClassVar[int]
     topic: str
-    claim: int
-    def __init__(self, topic: _Optional[str] = ..., claim: _Optional[int] = ...) -> None: ...
+    claimant: str
+    def __init__(self, topic: _Optional[str] = ..., claimant: _Optional[str] = ...) -> None: ...
 
 class ReleaseTopicResponse(_message.Message):
     __slots__ = ()
@@ -1781,14 +1783,14 @@ class CheckClaimRequest(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ...) -> None: ...
 
 class CheckClaimResponse(_message.Message):
-    __slots__ = ("producer_id", "client_name", "valid_ms")
-    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("claim", "client_name", "valid_ms")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     VALID_MS_FIELD_NUMBER: _ClassVar[int]
-    producer_id: int
+    claim: int
     client_name: str
     valid_ms: int
-    def __init__(self, producer_id: _Optional[int] = ..., client_name: _Optional[str] = ..., valid_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, claim: _Optional[int] = ..., client_name: _Optional[str] = ..., valid_ms: _Optional[int] = ...) -> None: ...
 
 class ReplyRequest(_message.Message):
     __slots__ = ("client", "correlation")

@@ -9,9 +9,11 @@ import pytest
 import uvloop
 
 from penstock.broker import group_coordinator, group_snapshot
+from penstock.broker.group_log import GroupLog
 from penstock.coordination.group.classic_messages import GroupState, JoinAnswer
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
+from penstock.coordination.group.producer_claims import NOBODY
 from penstock.model.errors import (
     CoordinatorLoading,
     DiskFull,
@@ -408,3 +410,56 @@ async def test_a_topic_that_somebody_else_makes_meanwhile() -> None:
         assert [type(what) for what in joins] == [NotCoordinator]
         await life.commit("g", 1)
         assert await life.offset("g") == 1
+
+
+async def test_who_may_have_been_replaced_makes_sure_before_it_answers_who_may_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-CORE-6: by a record that only the coordinator can write; alone it need not."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        log = life.partitions.find("__offsets", 0).replica.log
+
+        def ask(answer: group_coordinator.Answer) -> None:
+            life.groups.submit(answer, lambda groups, _: groups.table.claims.check(answer, "id"))
+
+        end_offset = log.next_offset
+        assert await life.answered(ask) == NOBODY
+        assert log.next_offset == end_offset
+        monkeypatch.setattr(GroupLog, "is_alone", False)
+        gate = Gate(monkeypatch)
+        answers: list[object] = []
+        for _ in range(3):
+            ask(lambda what: answers.append(what))  # each is asked by another
+        await turns()
+        assert answers == []
+        assert log.next_offset == end_offset + 1
+        gate.open.set()
+        async with asyncio.timeout(5):
+            while len(answers) < 3:
+                await asyncio.sleep(0)
+        assert answers == [NOBODY] * 3
+        # What came while the first was on its way needed one more, for all of them.
+        assert log.next_offset == end_offset + 2
+
+
+async def test_a_coordinator_that_was_replaced_does_not_say_who_may_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-CORE-6: it cannot know whom its successor let in."""
+    async with living(SimulatedDisk()) as life:
+        await life.commit("g", 1)
+        monkeypatch.setattr(GroupLog, "is_alone", False)
+        gate = Gate(monkeypatch)
+        asking = asyncio.create_task(
+            life.answered(
+                lambda answer: life.groups.submit(
+                    answer, lambda groups, _: groups.table.claims.check(answer, "id")
+                )
+            )
+        )
+        await turns()
+        life.lose()
+        gate.open.set()
+        with pytest.raises(NotCoordinator):
+            await asking

@@ -30,6 +30,7 @@ from penstock.net.server import Server
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CALLS, error_envelope, parse
 from penstock.records.header import BatchHeader, check_produced, stamp
+from tests.unit.client.fake_delivery import FakeDelivery
 
 LOSE_ANSWER = "done, but the connection breaks before the answer"
 BREAK = "the connection breaks before it is done"
@@ -73,10 +74,11 @@ class FakePartition:
         return found
 
 
-class FakeState:
+class FakeState(FakeDelivery):
     """What the broker knows, and what it answers when nothing is scripted."""
 
     def __init__(self, broker_id: int) -> None:
+        super().__init__()
         self.broker_id = broker_id
         self.topics: dict[str, list[FakePartition]] = {}
         self.configs: dict[str, dict[str, str]] = {}

@@ -10,6 +10,8 @@ from penstock.client.config import ClientConfig
 from penstock.client.links import Links
 from penstock.model.errors import ClientClosed, ConnectionLost, UnknownCall
 from penstock.net.address import parse_address
+from penstock.net.channel import Channel
+from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from tests.unit.client.fake_broker import HOLD, SWALLOW, FakeBroker
 
@@ -131,3 +133,26 @@ async def test_the_first_addresses_stay_known(broker: FakeBroker) -> None:
     assert links.knows(0)
     assert links.knows(7)
     await links.close()
+
+
+async def test_brokers_may_call_what_is_served(broker: FakeBroker) -> None:
+    links = Links([parse_address(broker.address)], CONFIG)
+    ended: list[Channel] = []
+    links.watch(ended.append)
+
+    def serve(channel: Channel, message_id: int, envelope: memoryview, payload: memoryview) -> None:
+        assert bytes(payload) == b"payload"
+        assert calls.parse(pb.ReplyRequest, envelope).correlation == "it"
+        channel.answer(message_id, pb.CALL_REPLY, b"")
+
+    links.serve(pb.CALL_REPLY, serve)
+    channel = await links.any_broker()
+    assert links.identity(channel) == (0, 0)
+    [theirs] = broker.channels
+    await theirs.call(calls.REPLY, pb.ReplyRequest(correlation="it"), [b"payload"])
+    with pytest.raises(UnknownCall, match="Deliver cannot be called"):
+        await theirs.call(calls.DELIVER, pb.DeliverRequest())
+    await links.close()
+    assert ended == [channel]
+    with pytest.raises(ConnectionLost):
+        links.identity(channel)

@@ -56,21 +56,28 @@ def produce(
     # remembered with the session, for as long as the partition is open.
     remembered = session.produce_targets.get(bytes(envelope))
     if remembered is not None and remembered[0].is_open:
-        partition, acks = remembered
+        partition, acks, claim = remembered
     else:
-        partition, acks = _find_target(context, session, envelope)
+        partition, acks, claim = _find_target(context, session, envelope)
     if partition.lacks_replicas:
         partition.check_acks(acks)
+    if partition.is_exclusive:
+        answer = _ProduceAnswer(session, message_id, acks)
+        context.claims.append(partition, claim, payload, answer, acks)
+        return
     partition.append(payload, _ProduceAnswer(session, message_id, acks), acks)
 
 
-def _find_target(context: Context, session: Session, envelope: memoryview) -> tuple[Partition, int]:
+def _find_target(
+    context: Context, session: Session, envelope: memoryview
+) -> tuple[Partition, int, int]:
     request = parse(pb.ProduceRequest, envelope)
     if is_internal(request.topic):
         raise InvalidTopic(f"{request.topic!r} holds the broker's own state: clients only read it.")
     if request.acks not in _ACKS:
         raise InvalidRequest(f"acks is {request.acks}: it can be 0, 1 or -1 (all).")
-    target = context.leaders.find(request.topic, request.partition), request.acks
+    partition = context.leaders.find(request.topic, request.partition)
+    target = partition, request.acks, request.claim
     if len(envelope) <= PRODUCE_TARGET_BYTES_MAX:
         if len(session.produce_targets) >= PRODUCE_TARGETS_MAX:
             session.produce_targets.clear()

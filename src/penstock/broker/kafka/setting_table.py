@@ -226,6 +226,13 @@ TOPIC_SETTINGS: Final = (
         documentation="fsync: on the disk before the acknowledgement; os: in the kernel's memory.",
     ),
     KafkaSetting(
+        name="penstock.exclusive.producer",
+        type=_STRING,
+        setting="exclusive_producer",
+        documentation="yes: only the producer that has claimed the topic may write to it, which "
+        "Kafka's producers cannot.",
+    ),
+    KafkaSetting(
         name="preallocate",
         type=_BOOLEAN,
         broker_name="log.preallocate",

@@ -82,8 +82,11 @@ class DescribedSetting:
 
 
 _BY_NAME: Final = {row.name: row for row in TOPIC_SETTINGS}
-# Our own setting may also be called as it is called here.
-_ALIASES: Final = {"durability": "penstock.durability"}
+# Our own settings may also be called as they are called here.
+_ALIASES: Final = {
+    "durability": "penstock.durability",
+    "exclusive_producer": "penstock.exclusive.producer",
+}
 # The value each setting has where nobody said anything.
 _DEFAULTS: Final = TopicConfig().as_text() | dict(KEPT)
 

@@ -29,6 +29,9 @@ class Effects:
     records: list[Record] = field(default_factory=list)
     answers: list[tuple[Ticket, object]] = field(default_factory=list)
     """An answer is one of the machines' answer dataclasses, or a PenstockError."""
+    confirms: bool = False
+    """The answers count only if nobody else has taken over by now: they are given when a record
+    that was appended after they were decided is durable, whatever it is."""
 
     def record(self, record: Record) -> None:
         self.records.append(record)
@@ -40,3 +43,4 @@ class Effects:
         """What the other asks for comes after what this one asks for."""
         self.records.extend(other.records)
         self.answers.extend(other.answers)
+        self.confirms |= other.confirms

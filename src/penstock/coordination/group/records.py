@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.coordination.group.effects import Record
 from penstock.coordination.group.offsets import CommittedOffset
+from penstock.coordination.group.producer_claims import CLAIM_KIND
 from penstock.model.errors import CorruptLog
 
 OFFSETS_TOPIC: Final = "__offsets"
@@ -20,10 +21,14 @@ OFFSETS_TOPIC: Final = "__offsets"
 OFFSET_KIND: Final = "offset"
 CLASSIC_KIND: Final = "group"
 SHARE_STATE_KIND: Final = "share-state"
+CONFIRMATION_KIND: Final = "confirmation"
+
+CONFIRMATION: Final = Record(key=b'{"kind": "confirmation"}', value=None)
+"""Says nothing: who could write it was the coordinator then."""
 
 
 class RecordKey(NamedTuple):
-    """What a record is about."""
+    """What a record is about. That of a claim has the topic's id for its name."""
 
     kind: str
     group: str
@@ -36,6 +41,10 @@ def read_key(key: bytes) -> RecordKey:
     try:
         what = json.loads(key)
         kind = what.get("kind", OFFSET_KIND)
+        if kind == CONFIRMATION_KIND:
+            return RecordKey(kind, "", "", -1)
+        if kind == CLAIM_KIND:
+            return RecordKey(kind, "", str(what["topic_id"]), -1)
         if kind not in (OFFSET_KIND, SHARE_STATE_KIND):
             return RecordKey(str(kind), str(what["group"]), str(what.get("topic", "")), -1)
         return RecordKey(kind, str(what["group"]), str(what["topic"]), int(what["partition"]))

@@ -24,8 +24,10 @@ from penstock.coordination.group.offsets import (
     check_group_name,
 )
 from penstock.coordination.group.point_to_point import POINT_TO_POINT_KIND, PointToPoint
+from penstock.coordination.group.producer_claims import CLAIM_KIND, ProducerClaims
 from penstock.coordination.group.records import (
     CLASSIC_KIND,
+    CONFIRMATION_KIND,
     OFFSET_KIND,
     SHARE_STATE_KIND,
     encode_offset,
@@ -135,6 +137,8 @@ class GroupTable:
         self._groups: dict[str, Group] = {}
         self._wakes: list[tuple[int, str]] = []
         self.shares = ShareStates()
+        self.claims = ProducerClaims()
+        """Of topics, which have nothing to do with groups but who keeps them."""
         self.offset_count = 0
         """Of all groups together."""
         self.size_bytes = 0
@@ -265,6 +269,11 @@ class GroupTable:
     def apply(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Take in one record of the internal topic. After the last one: `restored`."""
         what = read_key(key)
+        if what.kind == CLAIM_KIND:
+            self.claims.apply(what.topic, value)
+            return
+        if what.kind == CONFIRMATION_KIND:
+            return
         group = self._groups.setdefault(what.group, Group(what.group))
         if what.kind == SHARE_STATE_KIND:
             self.shares.apply(what, value)
@@ -281,6 +290,7 @@ class GroupTable:
         """All records are applied: let the groups go on, with a full session for every member.
         Returns what cannot be read: those groups keep their offsets, and their members are to
         join again."""
+        self.claims.restored(now_ms)
         problems = []
         for group in list(self):
             if group.records:
@@ -307,7 +317,7 @@ class GroupTable:
         return Checkpoint(
             [(group.name, list(group.records.items()), group.offsets.copy()) for group in self],
             list(self.shares),
-            self.point_to_point.records(),
+            [*self.point_to_point.records(), *self.claims.records()],
         )
 
 
