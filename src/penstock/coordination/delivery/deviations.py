@@ -23,10 +23,10 @@ class Deviations:
     def __len__(self) -> int:
         return len(self._details)
 
-    def add(self, details: MessageDetails) -> bool:
-        """Whether nothing of its key is before it."""
+    def add(self, details: MessageDetails) -> None:
         self._details[details.offset] = details
-        return details.key is None or self._keys.add(details.key, details.offset)
+        if details.key is not None:
+            self._keys.add(details.key, details.offset)
 
     def priority_in_line(self, offset: int) -> int | None:
         """None if another of its key is to be done before."""
@@ -69,6 +69,16 @@ class Deviations:
         keys = dict.fromkeys(self._details.pop(offset).key for offset in self._among(first, end))
         nexts = [self._keys.next_of(key) for key in keys if key is not None]
         return [offset for offset in nexts if offset is not None]
+
+    def settled_unread(self, first: int, end: int) -> None:
+        """They are done before their details are known."""
+        for offset in range(first, end):
+            self._keys.settled_unread(offset)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the log may be read on: else a message could get before one of its key."""
+        return self._keys.is_complete
 
     @property
     def unsaved(self) -> tuple[int, ...]:

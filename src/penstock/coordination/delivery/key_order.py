@@ -18,15 +18,17 @@ class KeyOrder:
     def __init__(self, is_done: Callable[[int], bool]) -> None:
         self._is_done = is_done
         self._lines: dict[int, deque[int]] = {}
-        # Done, with their keys; that they are is not known to be durable.
-        self._unsaved: dict[int, int] = {}
+        # Done, with their keys; that they are is not known to be durable. None: a key that is not
+        # known, of a message that was settled before the log was read here.
+        self._unsaved: dict[int, int | None] = {}
+        self._unknown = 0
 
-    def add(self, key: int, offset: int) -> bool:
-        """Put it at the end of its key's line. Whether it is the first."""
+    def add(self, key: int, offset: int) -> None:
+        """Put it at the end of its key's line."""
+        assert self.is_complete, (self._unknown, offset)
         line = self._lines.setdefault(key, deque())
         assert not line or line[-1] < offset, (key, line[-1], offset)
         line.append(offset)
-        return len(line) == 1
 
     def is_first(self, key: int, offset: int) -> bool:
         return self._lines[key][0] == offset
@@ -35,6 +37,16 @@ class KeyOrder:
         """It is done, and the next must wait until that is durable."""
         self._unsaved[offset] = key
 
+    def settled_unread(self, offset: int) -> None:
+        """It is done, and nobody knows who is next."""
+        self._unsaved[offset] = None
+        self._unknown += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether messages may be added: else one could be first that is not."""
+        return self._unknown == 0
+
     @property
     def unsaved(self) -> tuple[int, ...]:
         """What waits for the next snapshot to be durable."""
@@ -42,15 +54,18 @@ class KeyOrder:
 
     def saved(self, offsets: tuple[int, ...]) -> list[int]:
         """These are durable: the offsets that are first in line now."""
-        keys = dict.fromkeys(
-            self._unsaved.pop(offset) for offset in offsets if offset in self._unsaved
-        )
-        return [first for key in keys if (first := self.next_of(key)) is not None]
+        settled = [self._unsaved.pop(offset) for offset in offsets if offset in self._unsaved]
+        self._unknown -= settled.count(None)
+        firsts = [self.next_of(key) for key in dict.fromkeys(settled) if key is not None]
+        return [first for first in firsts if first is not None]
 
     def next_of(self, key: int) -> int | None:
-        """Drop from the head of the line what is done; the offset that is first then."""
+        """Drop from the head of the line what is done. The offset that is first then; None if the
+        line is at its end, or waits for the first to be durably done."""
         line = self._lines[key]
-        while line and self._is_done(line[0]) and line[0] not in self._unsaved:
+        while line and self._is_done(line[0]):
+            if line[0] in self._unsaved:
+                return None
             line.popleft()
         if not line:
             del self._lines[key]

@@ -92,7 +92,12 @@ class SharePartition:
 
     def __init__(self, settings: ShareSettings, state: ShareState) -> None:
         self.settings = settings
-        self.window = Window(state.start, state.ceiling, state.expired)
+        self.window = Window(
+            state.start,
+            state.ceiling,
+            expired=state.expired,
+            is_ordered=settings.is_ordered_by_key,
+        )
         """For those who describe it; only the machine changes it."""
         self._dying = Dying(self.window)
         self._ceiling = Ceiling(settings.window_max)
@@ -131,8 +136,11 @@ class SharePartition:
 
     @property
     def wanted(self) -> int | None:
-        """Where the log is to be read from next; None while the window is full."""
+        """Where the log is to be read from next. None while the window is full; and, of an ordered
+        group, while messages were settled that were not read here, until that is durable."""
         fed = self.window.fed
+        if not self.window.deviations.is_complete:
+            return None
         return fed if fed < self.start + self.settings.window_max else None
 
     def offer(
@@ -240,11 +248,9 @@ class SharePartition:
                 window.finish(first, end)
                 self._acknowledged += end - first
                 self._is_changed = True
-            case Settlement.RELEASE if delay_ms == 0:
-                window.free(first, end, attempts, now_ms)
             case Settlement.RELEASE:
-                window.change(first, end, State(Kind.WAITING, attempts, until_ms=now_ms + delay_ms))
-                self._is_changed = True
+                window.free(first, end, attempts, now_ms, until_ms=now_ms + delay_ms)
+                self._is_changed |= delay_ms > 0
             case Settlement.EXTEND:
                 until_ms = now_ms + self.settings.lease_ms
                 window.change(first, end, State(Kind.LEASED, attempts, member, until_ms))
@@ -265,11 +271,8 @@ class SharePartition:
         self._is_changed = True
         if attempts >= self.settings.attempts_max:
             self._dying.add(first, end, State(Kind.DYING, attempts, reason=reason))
-        elif backoff_ms > 0:
-            until_ms = now_ms + backoff_ms
-            self.window.change(first, end, State(Kind.WAITING, attempts, until_ms=until_ms))
         else:
-            self.window.free(first, end, attempts, now_ms)
+            self.window.free(first, end, attempts, now_ms, until_ms=now_ms + backoff_ms)
 
     def drop_member(self, member: str, now_ms: int) -> None:
         """The member is gone, by its connection: what it held is for the others, at once."""

@@ -29,7 +29,9 @@ class Window:
     """From the first message that is not done to the last that the log was read up to, or that a
     former leader may have leased."""
 
-    def __init__(self, start: int, ceiling: int, expired: int = 0) -> None:
+    def __init__(
+        self, start: int, ceiling: int, *, expired: int = 0, is_ordered: bool = False
+    ) -> None:
         self.runs = Runs(start)
         self.ready = Ready(ceiling)
         self.deviations = Deviations(self._is_done)
@@ -37,6 +39,7 @@ class Window:
         """Up to here the log was read."""
         self.expired = expired
         """How many messages have expired, since the group began."""
+        self._is_ordered = is_ordered
         self._timers = Timers()
 
     # --- from the log --------------------------------------------------------------------------
@@ -70,22 +73,15 @@ class Window:
                 self._put(low, high, DONE)
         for each in details:
             if first <= each.offset < end and not self._is_done(each.offset):
-                self._deviate(each)
+                self.deviations.add(each)
+                if each.expires_ms is not None:
+                    self._add_timer(max(1, each.expires_ms), each.offset, each.offset + 1)
         for low, high, state in self.runs.pieces(first, end):
             if state.kind is Kind.AWAITED:
                 self.free(low, high, state.attempts, now_ms, is_doubtful=state.is_doubtful)
-        self.runs.drop_done()
-
-    def _deviate(self, each: MessageDetails) -> None:
-        offset = each.offset
-        is_first = self.deviations.add(each)
-        if each.expires_ms is not None:
-            self._add_timer(max(1, each.expires_ms), offset, offset + 1)
-        state = self.runs.state_at(offset)
-        if not is_first and state.kind in (Kind.IN_DOUBT, Kind.LEASED):
-            # Only the first of a key is ever leased: no former leader had this one leased, and who
-            # extended its lease here never had it.
-            self._put(offset, offset + 1, State(Kind.BLOCKED, state.attempts))
+            elif state.kind is Kind.WAITING:
+                self._expire(low, high, now_ms)
+        self._drop_done()
 
     def forget_before(self, offset: int) -> None:
         """The log does not have them any more."""
@@ -93,14 +89,27 @@ class Window:
             self._finish_for_good(self.runs.start, min(offset, self.runs.end))
         if offset > self.runs.end:
             self.runs.begin_at(offset)
-        self.fed = max(self.fed, self.runs.start)
+            self.fed = offset
 
     # --- from state to state -------------------------------------------------------------------
 
     def free(
-        self, first: int, end: int, attempts: int, now_ms: int, *, is_doubtful: bool = False
+        self,
+        first: int,
+        end: int,
+        attempts: int,
+        now_ms: int,
+        *,
+        until_ms: int = 0,
+        is_doubtful: bool = False,
     ) -> None:
-        """Nobody holds them any more: they are for whoever comes, as far as nothing is against."""
+        """Nobody holds them any more: they are for whoever comes, after `until_ms`, as far as
+        nothing else is against it."""
+        if until_ms > now_ms:
+            self._put(first, end, State(Kind.WAITING, attempts, until_ms=until_ms))
+            self._add_timer(until_ms, first, end)
+            self._expire(first, end, now_ms)
+            return
         if end > self.fed:
             low = max(first, self.fed)
             self._put(low, end, State(Kind.AWAITED, attempts, is_doubtful=is_doubtful))
@@ -133,22 +142,24 @@ class Window:
         self.ready.add(first, priority)
 
     def change(self, first: int, end: int, state: State) -> None:
-        """Lease them, let them wait, or let them die."""
-        assert state.kind in (Kind.LEASED, Kind.WAITING, Kind.DYING), state
+        """Lease them, or let them die."""
+        assert state.kind in (Kind.LEASED, Kind.DYING), state
         self._put(first, end, state)
         self._add_timer(state.until_ms, first, end)
 
     def finish(self, first: int, end: int) -> None:
         """They are done, which has yet to become durable."""
         self.deviations.settled(first, end)
+        if self._is_ordered:
+            self.deviations.settled_unread(max(first, self.fed), end)
         self._put(first, end, DONE)
-        self.runs.drop_done()
+        self._drop_done()
 
     def _finish_for_good(self, first: int, end: int) -> None:
         """They are done, and would be for any other leader too."""
         self._put(first, end, DONE)
         self._let_next(self.deviations.gone(first, end))
-        self.runs.drop_done()
+        self._drop_done()
 
     def saved(self, offsets: tuple[int, ...]) -> None:
         """That these are done is durable: the next of their keys may be handed out."""
@@ -228,12 +239,16 @@ class Window:
         assert self.runs.start <= self.fed <= self.runs.end, (self.runs.start, self.fed)
         available = [piece for piece in self.runs if piece[2].kind is Kind.AVAILABLE]
         self.ready.check((first, state.priority) for first, _, state in available)
-        self._timers.check(self._needed_timers())
+        # A leased message may have expired, and has no timer then.
+        self._timers.check(
+            (when_ms, first, end)
+            for when_ms, first, end in self._needed_timers()
+            if (state := self.runs.state_at(first)).until_ms == when_ms or state.kind in _NOBODYS
+        )
         for first, end, state in self.runs:
             if state.kind in (Kind.AVAILABLE, Kind.BLOCKED):
                 assert end <= self.fed, (first, end, self.fed)
-            if state.kind in (Kind.AVAILABLE, Kind.LEASED, Kind.BLOCKED):
-                for offset in range(first, min(end, self.fed)):
+                for offset in range(first, end):
                     is_in_line = self.deviations.priority_in_line(offset) is None
                     assert is_in_line is (state.kind is Kind.BLOCKED), (offset, state)
 
@@ -248,6 +263,11 @@ class Window:
                 for run_first, _, run_state in self.runs
                 if run_state.kind is Kind.AVAILABLE
             )
+
+    def _drop_done(self) -> None:
+        self.runs.drop_done()
+        # Messages that were in doubt may be done before the log is read here.
+        self.fed = max(self.fed, self.runs.start)
 
     def _is_done(self, offset: int) -> bool:
         return offset < self.runs.start or self.runs.state_at(offset).kind is Kind.DONE
