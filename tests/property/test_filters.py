@@ -219,9 +219,14 @@ def test_a_batch_is_asked_as_its_messages_are(
         for message in decode_messages(batch, "orders", 0, 0)
         if compiled.matches(message.key, message.timestamp_ms, message.headers)
     ]
-    places = {name.encode(): place for name, place in compiled.places.items()}
     selection = Selection(
-        check_batch(batch), batch, 1 << 20, 0, places, compiled.needs_key, compiled.test
+        check_batch(batch),
+        batch,
+        1 << 20,
+        0,
+        compiled.encoded_places,
+        compiled.needs_key,
+        compiled.test,
     )
     while selection.look(2):
         pass

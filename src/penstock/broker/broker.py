@@ -20,6 +20,8 @@ from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.delivery.fair_turns import FairTurns
+from penstock.broker.delivery.filters import Filters
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
@@ -199,6 +201,8 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
+        fair_turns = FairTurns()
+        starting.callback(fair_turns.close)
         return Context(
             config=config,
             loop=asyncio.get_running_loop(),
@@ -215,6 +219,8 @@ class Broker:
             clients=ground.clients,
             channels=channels,
             forwarding=Forwarding(registry, leaders, channels, driver),
+            filters=Filters(),
+            fair_turns=fair_turns,
             cluster=start_cluster_work(
                 starting,
                 company.around,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
+from penstock.broker.delivery.fair_turns import FairTurns
+from penstock.broker.delivery.filters import Filters
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator
@@ -42,3 +44,5 @@ class Context:
     clients: Clients
     channels: Channels
     forwarding: Forwarding
+    filters: Filters
+    fair_turns: FairTurns

@@ -168,7 +168,7 @@ FILTER_KEY_BYTES_MAX: Final = 4 * KIB
 # A longer value is no number (64-bit ones have 20 digits); reading it would take long.
 FILTER_NUMBER_BYTES_MAX: Final = 64
 # A pattern is looked for in values up to this size; with `_` in it that may take its length times
-# the pattern's, some 30 ms for the longest of both.
+# the pattern's, some 15 ms for the longest of both.
 FILTER_LIKE_BYTES_MAX: Final = 4 * KIB
 # Filters that a broker keeps ready, some 100 kB each at the most; others are parsed again.
 FILTERS_KEPT_MAX: Final = 256

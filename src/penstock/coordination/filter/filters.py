@@ -44,6 +44,8 @@ class CompiledFilter:
 
     places: Mapping[str, int]
     """Where in a row the value of each header stands that is asked for."""
+    encoded_places: Mapping[bytes, int]
+    """The same by the names as they are in records."""
     needs_key: bool
     test: Test
     """Whether a message passes, given its row: key, timestamp, and the headers by their places.
@@ -85,6 +87,7 @@ def parse_filter(filter_: Filter) -> CompiledFilter:
         cost += parser.cost
     return CompiledFilter(
         places=places,
+        encoded_places={name.encode(): place for name, place in places.items()},
         needs_key=filter_.key is not None
         or filter_.key_prefix is not None
         or bool(filter_.expression),

@@ -19,7 +19,7 @@ Matcher = Callable[[bytes], bool | None]
 # What one look costs, in comparisons of other kinds; and each character of a piece that has `_` and
 # is looked for all over a text of the longest kind.
 COST: Final = 8
-_COST_PER_CHARACTER: Final = 64
+_COST_PER_CHARACTER: Final = 16
 
 
 class BadPattern(Exception):
