@@ -12,7 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -22,6 +30,7 @@ from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.committer import Committer
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import Fetcher, FetcherConfig
+from penstock.client.filters import make_filter
 from penstock.client.reader import Hand, PartitionColumns, Reader
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.starts import OutOfRange, Start, check_out_of_range, check_start
@@ -42,6 +51,10 @@ class ConsumerSettings(TypedDict, total=False):
     on_out_of_range: OutOfRange
     buffer_bytes: int
     max_wait_ms: int
+    filter: str | None
+    tags: str | Sequence[str]
+    key: bytes | None
+    key_prefix: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +76,23 @@ class ConsumerConfig:
     max_wait_ms: int = 5_000
     """How long a broker holds a question open while there is nothing new."""
 
+    filter: str | None = None
+    """Only messages of which this is true, as in "region = 'eu' AND price > 10"; docs/filters.md.
+    All that is said here and below must hold. The group's place moves past the others."""
+
+    tags: str | Sequence[str] = ()
+    """Only messages with one of these tags."""
+
+    key: bytes | None = None
+    """Only messages with this key."""
+
+    key_prefix: bytes | None = None
+    """Only messages whose key begins like this."""
+
     def __post_init__(self) -> None:
         check_start(self.start)
         check_out_of_range(self.on_out_of_range)
+        make_filter(self.filter, self.tags, self.key, self.key_prefix)
         if self.group is not None and not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
             raise InvalidConfig(
                 f"The group's name has {len(self.group)} characters: give it 1 to "
@@ -105,6 +132,9 @@ class Consumer:
                 buffer_bytes=settings.buffer_bytes,
                 max_wait_ms=settings.max_wait_ms,
                 on_out_of_range=settings.on_out_of_range,
+                filter=make_filter(
+                    settings.filter, settings.tags, settings.key, settings.key_prefix
+                ),
             ),
             config.request_timeout_s,
         )
@@ -113,6 +143,7 @@ class Consumer:
             self._fetcher,
             self._committer.progress if self._committer is not None else {},
             source if source is not None else self,
+            on_skipped=self._committer.wake if self._committer is not None else None,
         )
         self._scope = TaskScope()
         self._changing = asyncio.Lock()

@@ -21,6 +21,7 @@ from penstock.client.lanes import Batch
 from penstock.client.receipts import Receipt
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.sender import Sender
+from penstock.client.tagging import tagged
 from penstock.client.turn import TURN
 from penstock.model.errors import InvalidConfig, PenstockError
 from penstock.model.limits import BATCH_BYTES_MAX, KIB, MIB
@@ -171,12 +172,16 @@ class Producer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Awaitable[None]:
         """Queue a message. Await the result: it waits only while the buffer is full.
 
         The message is in the queue, in order, when this returns or its awaitable ends; whether it
-        was delivered is told by `flush`. A value of None marks the key as deleted.
+        was delivered is told by `flush`. A value of None marks the key as deleted. tag: of what
+        sort the message is, for filters.
         """
+        if tag is not None:
+            headers = tagged(headers, tag)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         try:
@@ -198,8 +203,11 @@ class Producer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> asyncio.Future[Receipt]:
         """Queue a message and get a future for its receipt. Waits only while the buffer is full."""
+        if tag is not None:
+            headers = tagged(headers, tag)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
@@ -219,6 +227,7 @@ class Producer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
         future = await self.submit(
@@ -228,6 +237,7 @@ class Producer:
             headers=headers,
             partition=partition,
             timestamp_ms=timestamp_ms,
+            tag=tag,
         )
         return await future
 
