@@ -148,7 +148,7 @@ class Parser:
 
     def _pattern(self, word: Token, left: Operand) -> Truth:
         self._count()
-        pattern = self._words.expect_text("a pattern in quotes, as 'eu-%'")
+        pattern = self._words.expect_text("a pattern in quotes (as 'eu-%')")
         escape = None
         if self._words.takes_word("ESCAPE"):
             token = self._words.expect_text("the escape character in quotes")
