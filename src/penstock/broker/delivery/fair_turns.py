@@ -5,7 +5,8 @@ The work is generators that yield where they may pause. Unlike `broker.in_turns`
 piece of work at a time, this bounds what all of them take together. The invariants: one turn of the
 loop does at most PIECES_PER_TURN pieces; at most FILTERED_READS_MAX works have begun and not ended,
 so what they hold is bounded; of one client at most one has, so nobody waits for all that another
-has asked for; and after `cancel` nobody is called.
+has asked for; none begins for a client that does not read its answers, which are in memory; and
+after `cancel` nobody is called.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.limits import FILTERED_READS_MAX
@@ -25,6 +26,14 @@ ResultT = TypeVar("ResultT")
 
 # A piece takes about half a millisecond.
 PIECES_PER_TURN: Final = 4
+# How often it is seen whether a client has read what it was sent.
+_FULL_S: Final = 0.01
+
+
+class Client(Protocol):
+    """Whom work is for: a connection."""
+
+    is_writable: bool
 
 
 class Work(Generic[ResultT]):
@@ -42,6 +51,10 @@ class Work(Generic[ResultT]):
         self._over = over
         self._failed = failed
         self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
 
     def cancel(self) -> None:
         """Leave it as it is."""
@@ -73,14 +86,17 @@ class FairTurns:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         # The works of each client in their order; the first has begun if the client is at it.
-        self._lines: dict[object, deque[Work[Any]]] = {}
-        self._at_it: deque[object] = deque()
-        self._waiting: deque[object] = deque()
+        self._lines: dict[Client, deque[Work[Any]]] = {}
+        self._at_it: deque[Client] = deque()
+        self._waiting: deque[Client] = deque()
+        # Those that do not read, until they are looked at again.
+        self._full: list[Client] = []
         self._next: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def begin(
         self,
-        client: object,
+        client: Client,
         pieces: Generator[None, None, ResultT],
         over: Callable[[ResultT], None],
         failed: Callable[[PenstockError], None],
@@ -94,8 +110,7 @@ class FairTurns:
             return work
         self._lines[client] = deque([work])
         self._waiting.append(client)
-        if self._next is None:
-            self._next = self._loop.call_soon(self._turn)
+        self._set_next()
         return work
 
     def close(self) -> None:
@@ -103,10 +118,12 @@ class FairTurns:
         for line in self._lines.values():
             for work in line:
                 work.cancel()
-        if self._next is not None:
-            self._next.cancel()
+        for handle in (self._next, self._timer):
+            if handle is not None:
+                handle.cancel()
 
     def _turn(self) -> None:
+        self._next = None
         for _ in range(PIECES_PER_TURN):
             self._admit()
             if not self._at_it:
@@ -121,8 +138,25 @@ class FairTurns:
                 self._waiting.append(client)
             else:
                 del self._lines[client]
-        self._next = self._loop.call_soon(self._turn) if self._lines else None
+        if self._at_it or self._waiting:
+            self._set_next()
 
     def _admit(self) -> None:
         while self._waiting and len(self._at_it) < FILTERED_READS_MAX:
-            self._at_it.append(self._waiting.popleft())
+            client = self._waiting.popleft()
+            if client.is_writable or self._lines[client][0].is_over:
+                self._at_it.append(client)
+                continue
+            self._full.append(client)
+            if self._timer is None:
+                self._timer = self._loop.call_later(_FULL_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._waiting += self._full
+        self._full.clear()
+        self._set_next()
+
+    def _set_next(self) -> None:
+        if self._next is None:
+            self._next = self._loop.call_soon(self._turn)

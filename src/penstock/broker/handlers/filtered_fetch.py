@@ -87,7 +87,7 @@ class _FilteredFetch:
             return
         reading = filtered_read(self._partition, self._offset, self._max_bytes, self._compiled)
         self._work = self._context.fair_turns.begin(
-            self._session, reading, self._looked, self._failed
+            self._session.channel.connection, reading, self._looked, self._failed
         )
 
     def _looked(self, part: FilteredPart) -> None:

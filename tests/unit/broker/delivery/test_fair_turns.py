@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Generator
 
 import pytest
@@ -13,11 +14,17 @@ from penstock.model.errors import CorruptLog, InternalError, PenstockError
 from penstock.model.limits import FILTERED_READS_MAX
 
 
+class Peer:
+    def __init__(self) -> None:
+        self.is_writable = True
+
+
 class Bench:
     """Work that notes each of its pieces, and what it came to."""
 
     def __init__(self) -> None:
         self.turns = FairTurns()
+        self.clients: defaultdict[str, Peer] = defaultdict(Peer)
         self.pieces: list[str] = []
         self.results: list[object] = []
 
@@ -32,7 +39,9 @@ class Bench:
                 raise error
             return name
 
-        return self.turns.begin(client, work(), self.results.append, self.results.append)
+        return self.turns.begin(
+            self.clients[client], work(), self.results.append, self.results.append
+        )
 
     async def settle(self) -> None:
         while self.turns._next is not None:
@@ -119,7 +128,7 @@ async def test_work_may_be_asked_for_by_who_is_told() -> None:
         yield
         return "first"
 
-    bench.turns.begin("a", first(), again, bench.results.append)
+    bench.turns.begin(bench.clients["a"], first(), again, bench.results.append)
     await bench.settle()
     assert bench.results == ["first", "second"]
 
@@ -136,3 +145,35 @@ async def test_a_close_ends_all_of_it() -> None:
         await asyncio.sleep(0)
     assert len(bench.pieces) == pieces
     assert bench.results == []
+
+
+async def test_nothing_begins_for_a_client_that_does_not_read() -> None:
+    """R-DEL-12: answers are in memory until they have left, so there are few of them."""
+    bench = Bench()
+    bench.clients["slow"].is_writable = False
+    for number in range(3):
+        bench.begin("slow", f"slow {number}", 1)
+    bench.begin("quick", "quick", 1)
+    await bench.settle()
+    assert bench.results == ["quick"]
+    assert bench.turns._next is None, "and it does not spin"
+    bench.turns._look_again()
+    await bench.settle()
+    assert bench.results == ["quick"]
+    bench.clients["slow"].is_writable = True
+    bench.turns._look_again()
+    await bench.settle()
+    assert bench.results == ["quick", "slow 0", "slow 1", "slow 2"]
+
+
+async def test_a_client_that_never_read_and_left_is_forgotten() -> None:
+    bench = Bench()
+    bench.clients["slow"].is_writable = False
+    works = [bench.begin("slow", "work", 1) for _ in range(3)]
+    await bench.settle()
+    for work in works:
+        work.cancel()
+    bench.turns._look_again()
+    await bench.settle()
+    assert not bench.turns._lines
+    assert not bench.turns._full
