@@ -10,7 +10,7 @@ WORKERS ?= 2
 PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 CODEC := .venv/.codec-built
 COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py column_decoder.py \
-	column_encoder.py _cursor.pxd _builder.pxd)
+	column_encoder.py selection.py _cursor.pxd _builder.pxd)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run test check sim mutations format bench bench-peers proto docs clean

@@ -17,7 +17,7 @@ extensions = [
         depends=[f"{RECORDS}/_cursor.pxd", f"{RECORDS}/_builder.pxd"],
         optional=True,
     )
-    for name in ("cursor", "codec", "builder", "column_decoder", "column_encoder")
+    for name in ("cursor", "codec", "builder", "column_decoder", "column_encoder", "selection")
 ]
 
 setup(

@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 if os.environ.get("PENSTOCK_PURE"):
     # Hide the compiled codec: importing it fails as if it had not been built, and the same source
     # runs interpreted. Here, because the pure packages may not read `os`.
-    for _name in ("builder", "codec", "column_decoder", "column_encoder", "cursor"):
+    for _name in ("builder", "codec", "column_decoder", "column_encoder", "cursor", "selection"):
         sys.modules[f"penstock.records._{_name}"] = None  # type: ignore[assignment]
 
 

@@ -30,6 +30,13 @@ def test_clusters_are_measured_and_their_heartbeats_counted(tmp_path: Path) -> N
     assert counted["anything else"] <= 1
 
 
+def test_the_cost_of_filters_is_measured(tmp_path: Path) -> None:
+    """R-DEL-12: for each message, beside none."""
+    rows, _ = quick_run(tmp_path, "filters")
+    costs = {row["subject"]: row["value"] for row in rows if row["question"] == "filters"}
+    assert costs["no filter"] < min(cost for name, cost in costs.items() if name != "no filter")
+
+
 def quick_run(results: Path, *questions: str) -> tuple[list[dict[str, Any]], str]:
     """The rows that were kept, and what was printed."""
     done = subprocess.run(

@@ -21,6 +21,8 @@ from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.delivery.fair_turns import FairTurns
+from penstock.broker.delivery.filters import Filters
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
@@ -203,6 +205,8 @@ class Broker:
         starting.push_async_callback(staging.stop)
         claims = Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock)
         starting.push_async_callback(claims.stop)
+        fair_turns = FairTurns()
+        starting.callback(fair_turns.close)
         context = Context(
             config=config,
             loop=asyncio.get_running_loop(),
@@ -220,6 +224,8 @@ class Broker:
             channels=channels,
             forwarding=Forwarding(registry, leaders, channels, driver),
             claims=claims,
+            filters=Filters(),
+            fair_turns=fair_turns,
             cluster=start_cluster_work(
                 starting,
                 company.around,

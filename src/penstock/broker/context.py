@@ -9,6 +9,8 @@ from penstock.broker.claims import Claims
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
+from penstock.broker.delivery.fair_turns import FairTurns
+from penstock.broker.delivery.filters import Filters
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator
@@ -44,3 +46,5 @@ class Context:
     channels: Channels
     forwarding: Forwarding
     claims: Claims
+    filters: Filters
+    fair_turns: FairTurns

@@ -31,8 +31,7 @@ from penstock.model.errors import TimedOut
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.consumer import Consumer
-    from penstock.client.starts import Start
+    from penstock.client.consumer import Consumer, ConsumerSettings
     from penstock.records import Message
 
 _STDOUT: Final = 1
@@ -46,8 +45,7 @@ class _Job:
 
     topic: str
     partition: int | None
-    group: str | None
-    start: Start
+    settings: ConsumerSettings
     count_max: int | None
     timeout_s: float | None
     until_end: bool
@@ -75,6 +73,20 @@ def consume(
         str | None,
         typer.Option(metavar="NAME", help="Go on where this group stopped, and move it on."),
     ] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPRESSION", help="Only those, as in \"region = 'eu'\"."),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="Only messages with this tag; repeatable: any of them."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only messages with this key.")
+    ] = None,
+    key_prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only messages whose key begins like this.")
+    ] = None,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
     ] = False,
@@ -86,6 +98,8 @@ def consume(
     Reads what is there and then waits for more, unless told when to end. Values are written as
     they are; --json writes everything a message has. With a group, --from says where to begin
     in partitions that the group has not read. Exit code 1 if --timeout came before --max.
+    The broker sends only what passes all of --filter, --tag, --key and --key-prefix; a group moves
+    past the rest.
 
     \b
     Examples:
@@ -93,12 +107,19 @@ def consume(
       penstock consume orders --from 10m-ago --json | jq .value
       penstock consume orders --partition 2 --from 1500 --max 10 --show-key
       penstock consume orders --group billing --until-end
+      penstock consume orders --tag paid --filter "price > 100 AND region IN ('eu', 'uk')"
     """
     job = _Job(
         topic=topic,
         partition=partition,
-        group=group,
-        start=parse_start(from_, time.time_ns() // 1_000_000),
+        settings={
+            "group": group,
+            "start": parse_start(from_, time.time_ns() // 1_000_000),
+            "filter": filter_,
+            "tags": tag or (),
+            "key": None if key is None else key.encode(),
+            "key_prefix": None if key_prefix is None else key_prefix.encode(),
+        },
         count_max=max_,
         timeout_s=duration_ms(timeout) / 1000 if timeout is not None else None,
         until_end=until_end,
@@ -112,10 +133,10 @@ async def _consume(mq: Client, job: _Job) -> None:
     description = await mq.admin.describe_topic(job.topic)
     ends = {
         (job.topic, each.partition): each.high_watermark
-        for each in choose_partitions(description, job.partition, job.start)
+        for each in choose_partitions(description, job.partition, job.settings["start"])
     }
     topics = [job.topic] if job.partition is None else []
-    async with mq.consumer(*topics, group=job.group, start=job.start) as consumer:
+    async with mq.consumer(*topics, **job.settings) as consumer:
         if job.partition is not None:
             await consumer.assign([(job.topic, job.partition)])
         await until_interrupted(_copy(consumer, job, ends))
@@ -141,7 +162,7 @@ async def _copy(consumer: Consumer, job: _Job, ends: dict[tuple[str, int], int])
             messages = [each for each in messages if each.offset < ends.get(_place(each), 0)]
         if not _write(b"".join([job.encode(message) for message in messages])):
             return
-        if job.group is not None:
+        if job.settings["group"] is not None:
             for message in messages:
                 await message.ack()
         count += len(messages)

@@ -74,6 +74,7 @@ class _Job:
     descriptor: int
     key_separator: bytes
     headers: Sequence[tuple[str, bytes]]
+    tag: str | None
     partition: int | None
     compression: Compression
     acks: Acks
@@ -101,6 +102,9 @@ def produce(
     header: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Give every message this header; repeatable."),
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Give every message this tag, for filters.")
     ] = None,
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="NUMBER", help="Publish to this partition only.")
@@ -141,6 +145,7 @@ def produce(
         descriptor=descriptor,
         key_separator=key_separator.encode(),
         headers=[(name, value.encode()) for name, value in map(split_assignment, header or [])],
+        tag=tag,
         partition=partition,
         compression=compression,
         acks=acks,
@@ -183,7 +188,12 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
             for line in lines:
                 key, value = _split(line, job.key_separator, count.sent + 1)
                 await producer.send(
-                    job.topic, value, key, headers=job.headers, partition=job.partition
+                    job.topic,
+                    value,
+                    key,
+                    headers=job.headers,
+                    partition=job.partition,
+                    tag=job.tag,
                 )
                 count.sent += 1
                 read_bytes += len(line) + 1

@@ -31,7 +31,8 @@ class Acknowledgements:
         # The group's place as the broker has it, so that it is told only news; None: it has none.
         self.committed = committed
         self._ahead: set[int] = set()
-        # Ranges of offsets that hold no message: control batches, compacted records.
+        # Ranges of offsets that hold no message for the user: control batches, compacted records,
+        # what a filter left out. No two of them touch.
         self._gaps: deque[tuple[int, int]] = deque()
 
     def restart(self, position: int) -> None:
@@ -57,10 +58,10 @@ class Acknowledgements:
         expected = start
         for message in messages:
             if message.offset > expected:
-                self._gaps.append((expected, message.offset))
+                self._skip(expected, message.offset)
             expected = message.offset + 1
         if expected < end:
-            self._gaps.append((expected, end))
+            self._skip(expected, end)
         self._advance()
 
     def acknowledge(self, offset: int) -> bool:
@@ -81,6 +82,14 @@ class Acknowledgements:
             self.low = position
             self._ahead = {offset for offset in self._ahead if offset >= position}
             self._advance()
+
+    def _skip(self, start: int, end: int) -> None:
+        # Joined with the one before: a filter may let nothing through for days, while a message
+        # before that is not acknowledged.
+        if self._gaps and self._gaps[-1][1] >= start:
+            first, last = self._gaps.pop()
+            start, end = min(start, first), max(end, last)
+        self._gaps.append((start, end))
 
     def _remember(self, offset: int) -> None:
         if len(self._ahead) >= ACKNOWLEDGED_AHEAD_MAX:

@@ -27,6 +27,7 @@ from penstock.client.reader import PartitionColumns
 from penstock.client.receipts import Receipt
 from penstock.client.staged_write import CommittedWrite, StagedAttempt
 from penstock.client.starts import Start
+from penstock.client.tagging import tagged
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.removal import DeletedTopic, Removal
@@ -86,11 +87,18 @@ class BlockingClient:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Publish one message and wait until it is acknowledged by all in-sync replicas."""
         thread = self._open_thread()
         publishing = self._client.publish(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            tag=tag,
         )
         return thread.run(publishing)
 
@@ -215,8 +223,11 @@ class BlockingProducer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> None:
         """Queue a message; waits only while the buffer is full. `flush` tells of its delivery."""
+        if tag is not None:
+            headers = tagged(headers, tag)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         try:
@@ -237,10 +248,17 @@ class BlockingProducer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
         publishing = self._producer.publish(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            tag=tag,
         )
         return self._thread.run(publishing)
 

@@ -109,15 +109,23 @@ class Client:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Publish one message and wait until it is acknowledged by all in-sync replicas.
 
-        For many messages make a `producer`: it does not wait for each.
+        For many messages make a `producer`: it does not wait for each. tag: of what sort the
+        message is, for filters.
         """
         if self._publisher is None:
             self._publisher = self.producer(linger_ms=0)
         return await self._publisher.publish(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            tag=tag,
         )
 
     async def request(

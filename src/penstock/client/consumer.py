@@ -8,7 +8,15 @@ the reader gets each message from its position on once and in order, until it se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -17,6 +25,7 @@ from typing import Any, Self, TypedDict
 from penstock.client.committer import Committer
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import Fetcher, FetcherConfig
+from penstock.client.filters import make_filter
 from penstock.client.holdings import Holdings
 from penstock.client.membership import MemberSettings, Membership, OnPartitions
 from penstock.client.reader import Hand, PartitionColumns, Reader
@@ -46,6 +55,10 @@ class ConsumerSettings(TypedDict, total=False):
     point_to_point: bool
     on_assigned: OnPartitions | None
     on_revoked: OnPartitions | None
+    filter: str | None
+    tags: str | Sequence[str]
+    key: bytes | None
+    key_prefix: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +104,24 @@ class ConsumerConfig:
     on_revoked: OnPartitions | None = None
     """Is told of partitions that the group takes away: the last moment to acknowledge what was read
     of them. Also when they are lost already, to a group that took this member for dead."""
+    filter: str | None = None
+    """Only messages of which this is true, as in "region = 'eu' AND price > 10"; docs/filters.md.
+    All that is said here and below must hold. The group's place moves past the others."""
+
+    tags: str | Sequence[str] = ()
+    """Only messages with one of these tags."""
+
+    key: bytes | None = None
+    """Only messages with this key."""
+
+    key_prefix: bytes | None = None
+    """Only messages whose key begins like this."""
 
     def __post_init__(self) -> None:
         self._check_membership()
         check_start(self.start)
         check_out_of_range(self.on_out_of_range)
+        make_filter(self.filter, self.tags, self.key, self.key_prefix)
         if self.group is not None and not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
             raise InvalidConfig(
                 f"The group's name has {len(self.group)} characters: give it 1 to "
@@ -153,6 +179,9 @@ class Consumer(Replying):
                 buffer_bytes=settings.buffer_bytes,
                 max_wait_ms=settings.max_wait_ms,
                 on_out_of_range=settings.on_out_of_range,
+                filter=make_filter(
+                    settings.filter, settings.tags, settings.key, settings.key_prefix
+                ),
             ),
             config.request_timeout_s,
         )
@@ -161,6 +190,7 @@ class Consumer(Replying):
             self._fetcher,
             self._committer.progress if self._committer is not None else {},
             source if source is not None else self,
+            on_skipped=self._committer.wake if self._committer is not None else None,
         )
         self._scope = TaskScope()
         self._changing = asyncio.Lock()

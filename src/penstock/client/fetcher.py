@@ -2,9 +2,9 @@
 
 It hands out bytes in the order of arrival and decodes nothing: `consumer` does, when the reader
 takes them. The invariants: what a partition hands out is without repeat from the position it was
-last sent to, and without a gap unless its log is compacted; a partition has at most one live
-question; what was fetched and not taken is bounded (see `FetcherConfig.buffer_bytes`), because a
-partition asks again only below the bound.
+last sent to, and without a gap unless its log is compacted or there is a filter; a partition has
+at most one live question; what was fetched and not taken is bounded (see
+`FetcherConfig.buffer_bytes`), because a partition asks again only below the bound.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from penstock.model.errors import (
     OffsetOutOfRange,
     PenstockError,
     UnknownTopic,
+    UnsupportedVersion,
 )
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import KIB, MIB
@@ -42,6 +43,8 @@ logger = logging.getLogger(__name__)
 FETCH_BYTES_MAX: Final = 1 * MIB
 # With many partitions the answers get smaller, but not smaller than this.
 FETCH_BYTES_MIN: Final = 64 * KIB
+# What an answer without a message counts as, while it waits to be taken: so those are bounded too.
+_EMPTY_CHUNK_BYTES: Final = 1 * KIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +61,23 @@ class FetcherConfig:
     on_out_of_range: OutOfRange = "earliest"
     """Where to go on when retention has taken the next message: there, or raise."""
 
+    filter: pb.Filter | None = None
+    """Only messages that this lets through are asked for."""
+
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition, as they came."""
+    """Whole batches of one partition, as they came; none, if a filter let none through."""
 
     feed: Feed
     generation: int
     payload: memoryview
     start_offset: int
     next_offset: int
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes of the buffer."""
+        return len(self.payload) or _EMPTY_CHUNK_BYTES
 
 
 class Feed:
@@ -202,7 +213,7 @@ class Fetcher:
             return None
         chunk = self._chunks.popleft()
         was_full = self._is_full()
-        self._chunk_bytes -= len(chunk.payload)
+        self._chunk_bytes -= chunk.size_bytes
         if was_full and not self._is_full():
             self._ask_all()
         return chunk
@@ -259,7 +270,7 @@ class Fetcher:
     def _drop_stale(self) -> None:
         fresh = [chunk for chunk in self._chunks if chunk.generation == chunk.feed.generation]
         self._chunks = deque(fresh)
-        self._chunk_bytes = sum(len(chunk.payload) for chunk in fresh)
+        self._chunk_bytes = sum(chunk.size_bytes for chunk in fresh)
         self._ask_all()
 
     def _ask_all(self) -> None:
@@ -289,6 +300,7 @@ class Fetcher:
             max_bytes=min(max(share_bytes, FETCH_BYTES_MIN), FETCH_BYTES_MAX),
             min_bytes=1,
             max_wait_ms=self._config.max_wait_ms,
+            filter=self._config.filter,
         )
         feed.is_asking = True
         feed.asked_at_s = self._loop.time()
@@ -316,26 +328,42 @@ class Fetcher:
                 raise error
             answer = parse(pb.FetchResponse, envelope)
             feed.high_watermark = answer.high_watermark
-            if payload:
-                self._take_in(feed, payload, answer.compacted)
+            is_further = self._take_in(feed, payload, answer)
         except PenstockError as problem:
             self._judge(feed, problem)
             return
-        waited_s = self._loop.time() - feed.asked_at_s
-        if not payload and waited_s < self._config.max_wait_ms / 2000:
-            # It came too early: asking again at once would be a busy loop.
+        if not is_further and self._came_too_early(feed):
+            # Asking again at once would be a busy loop.
             feed.failures += 1
             self._recover(feed)
             return
         feed.failures = 0
         self._ask(feed)
 
-    def _take_in(self, feed: Feed, payload: memoryview, compacted: bool) -> None:
-        next_offset = end_offset(payload, feed.fetch_offset, str(feed), compacted=compacted)
-        self._chunks.append(Chunk(feed, feed.generation, payload, feed.fetch_offset, next_offset))
-        self._chunk_bytes += len(payload)
+    def _take_in(self, feed: Feed, payload: memoryview, answer: pb.FetchResponse) -> bool:
+        """Keep what came. True if it leads on."""
+        is_filtered = self._config.filter is not None
+        has_gaps = answer.compacted or is_filtered
+        next_offset = end_offset(payload, feed.fetch_offset, str(feed), compacted=has_gaps)
+        if is_filtered:
+            if answer.next_offset < next_offset:
+                raise UnsupportedVersion(
+                    f"{feed} is not filtered by its broker, which has sent messages up to offset "
+                    f"{next_offset} and looked at those before {answer.next_offset}: upgrade it."
+                )
+            next_offset = answer.next_offset
+        if next_offset == feed.fetch_offset:
+            return False
+        chunk = Chunk(feed, feed.generation, payload, feed.fetch_offset, next_offset)
+        self._chunks.append(chunk)
+        self._chunk_bytes += chunk.size_bytes
         feed.fetch_offset = next_offset
         self._wake()
+        return True
+
+    def _came_too_early(self, feed: Feed) -> bool:
+        waited_s = self._loop.time() - feed.asked_at_s
+        return waited_s < self._config.max_wait_ms / 2000
 
     def _judge(self, feed: Feed, error: PenstockError) -> None:
         """Decide how a partition goes on after an error: again, elsewhere, or by the reader."""

@@ -22,6 +22,7 @@ from penstock.client.lanes import Batch
 from penstock.client.receipts import Receipt
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.sender import Sender
+from penstock.client.tagging import tagged
 from penstock.client.turn import TURN
 from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError
 from penstock.model.limits import BATCH_BYTES_MAX, KIB, MIB
@@ -201,12 +202,16 @@ class Producer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Awaitable[None]:
         """Queue a message. Await the result: it waits only while the buffer is full.
 
         The message is in the queue, in order, when this returns or its awaitable ends; whether it
-        was delivered is told by `flush`. A value of None marks the key as deleted.
+        was delivered is told by `flush`. A value of None marks the key as deleted. tag: of what
+        sort the message is, for filters.
         """
+        if tag is not None:
+            headers = tagged(headers, tag)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         try:
@@ -228,8 +233,11 @@ class Producer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> asyncio.Future[Receipt]:
         """Queue a message and get a future for its receipt. Waits only while the buffer is full."""
+        if tag is not None:
+            headers = tagged(headers, tag)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
@@ -249,6 +257,7 @@ class Producer:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
         future = await self.submit(
@@ -258,6 +267,7 @@ class Producer:
             headers=headers,
             partition=partition,
             timestamp_ms=timestamp_ms,
+            tag=tag,
         )
         return await future
 

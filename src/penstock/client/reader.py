@@ -8,7 +8,7 @@ decoded and not taken is never skipped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any
@@ -73,7 +73,10 @@ class Reader:
         fetcher: Fetcher,
         progress: Mapping[tuple[str, int], Acknowledgements],
         source: Any,
+        on_skipped: Callable[[], None] | None = None,
     ) -> None:
+        """on_skipped: told when a group's place has moved without a message."""
+        self._on_skipped = on_skipped
         self._fetcher = fetcher
         self._progress = progress
         # Who takes a message's acknowledgement.
@@ -94,7 +97,7 @@ class Reader:
                 if messages:
                     self._hand = Hand(chunk, messages)
                     return self._hand
-                chunk.feed.position = chunk.next_offset  # control batches only
+                chunk.feed.position = chunk.next_offset  # nothing for the user in it
 
     async def next_columns(self, *, include_headers: bool) -> list[PartitionColumns]:
         """Everything that was fetched, as soon as there is something: one entry per chunk."""
@@ -153,6 +156,8 @@ class Reader:
                 progress.restart(chunk.start_offset)
                 feed.position = chunk.start_offset
             progress.hand_out(feed.position, messages, chunk.next_offset)
+            if not messages and progress.is_due and self._on_skipped is not None:
+                self._on_skipped()
         return messages
 
     def _decode_columns(self, chunk: Chunk, include_headers: bool) -> PartitionColumns:

@@ -199,6 +199,31 @@ VIRTUAL_NODES_PER_MEMBER: Final = 64
 # A member of ours whose connection ended has so long to come back before it is taken for dead: many
 # times what reconnecting takes, and far below the session of one that is merely silent.
 MEMBER_LOST_MS_MAX: Final = 3_000
+# --- filters of messages -----------------------------------------------------------------------
+
+# An expression is kept by the broker, made ready, at some hundred bytes a part: a page of text is
+# more than anybody reads, and 256 parts take a message some 25 µs.
+FILTER_EXPRESSION_BYTES_MAX: Final = 4 * KIB
+FILTER_NODES_MAX: Final = 256
+# Each level is some ten calls deep in the parser, well within what Python's own stack holds.
+FILTER_NESTING_MAX: Final = 32
+# Tags of one filter, and bytes of a tag and of a key that is asked for.
+FILTER_TAGS_MAX: Final = 100
+FILTER_TAG_BYTES_MAX: Final = 255
+FILTER_KEY_BYTES_MAX: Final = 4 * KIB
+# A longer value is no number (64-bit ones have 20 digits); reading it would take long.
+FILTER_NUMBER_BYTES_MAX: Final = 64
+# A pattern is looked for in values up to this size; with `_` in it that may take its length times
+# the pattern's, some 15 ms for the longest of both.
+FILTER_LIKE_BYTES_MAX: Final = 4 * KIB
+# Filters that a broker keeps ready, some 100 kB each at the most; others are parsed again.
+FILTERS_KEPT_MAX: Final = 256
+# What one filtered fetch looks at, decompressed, before it answers with what it has found; one
+# batch may go beyond it. A client learns that often how far it is.
+FILTERED_BYTES_MAX: Final = 4 * MIB
+# Filtered reads under way at a time; others wait for their turn. Each holds what it has read and
+# one opened batch, which is 1 MiB mostly and 64 MiB at the worst.
+FILTERED_READS_MAX: Final = 8
 
 # --- replication -------------------------------------------------------------------------------
 

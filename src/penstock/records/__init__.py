@@ -25,14 +25,22 @@ if TYPE_CHECKING:
     from penstock.records import codec as _codec
     from penstock.records import column_decoder as _column_decoder
     from penstock.records import column_encoder as _column_encoder
+    from penstock.records import selection as _selection
 else:
     try:
-        from penstock.records import _builder, _codec, _column_decoder, _column_encoder
+        from penstock.records import (
+            _builder,
+            _codec,
+            _column_decoder,
+            _column_encoder,
+            _selection,
+        )
     except ImportError:
         from penstock.records import builder as _builder
         from penstock.records import codec as _codec
         from penstock.records import column_decoder as _column_decoder
         from penstock.records import column_encoder as _column_encoder
+        from penstock.records import selection as _selection
 
 COMPILED: Final = _codec.__name__.endswith("._codec")
 
@@ -53,6 +61,8 @@ decode_pieces = _column_decoder.decode_pieces
 encode_columns = _column_encoder.encode_columns
 hash_partitions = _column_encoder.hash_partitions
 
+Selection = _selection.Selection
+
 __all__ = [
     "COMPILED",
     "BatchBuilder",
@@ -65,6 +75,7 @@ __all__ = [
     "Headers",
     "Message",
     "OutgoingColumns",
+    "Selection",
     "build_batch",
     "control_batch",
     "count_keys",

@@ -7,7 +7,7 @@ producer and sequences and its codec, so whoever reads or recovers the log finds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from penstock.model.errors import CorruptBatch, InvalidBatch
@@ -19,6 +19,7 @@ from penstock.records.header import (
     NO_TIMESTAMP_MS,
     TIMESTAMP_MS_MAX,
     BatchHeader,
+    Buffer,
     write_header,
 )
 from penstock.records.varint import read_varint, varint
@@ -80,12 +81,24 @@ def keep_records(
         changed = header._replace(
             attributes=header.attributes | DELETE_HORIZON_FLAG, base_timestamp_ms=horizon_ms
         )
+    newest_ms = max(messages[index].timestamp_ms for index in kept)
+    return join_records(changed, pieces, len(kept), newest_ms)
+
+
+def join_records(
+    header: BatchHeader,
+    pieces: Iterable[Buffer],
+    record_count: int,
+    newest_ms: int,
+    level: int | None = None,
+) -> bytearray:
+    """A batch of these records of another one, whose header is given. newest_ms: the largest of
+    their timestamps. level: of the compression, where it has one."""
     if not header.is_append_time:
-        newest_ms = max(messages[index].timestamp_ms for index in kept)
-        changed = changed._replace(max_timestamp_ms=newest_ms)
+        header = header._replace(max_timestamp_ms=newest_ms)
     batch = bytearray(HEADER_BYTES)
-    batch += compress(header.codec, b"".join(pieces))
-    write_header(batch, changed._replace(record_count=len(kept)))
+    batch += compress(header.codec, b"".join(pieces), level)
+    write_header(batch, header._replace(record_count=record_count))
     return batch
 
 

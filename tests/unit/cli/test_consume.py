@@ -13,8 +13,7 @@ from tests.support import ManualClock, batch, running
 JOB = _Job(
     topic="t",
     partition=None,
-    group=None,
-    start="earliest",
+    settings={"group": None, "start": "earliest"},
     count_max=None,
     timeout_s=None,
     until_end=True,

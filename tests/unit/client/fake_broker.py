@@ -49,6 +49,9 @@ class FakePartition:
         self.end = 0
         self.compacted = False
         self.is_offline = False
+        # What a filter lets through: batches by their first offsets; and how many it looks at.
+        self.passing: set[int] = set()
+        self.looked_at_max = 1_000_000
         self.producers = ProducerState()
 
     def append(self, payload: memoryview) -> tuple[int, bool]:
@@ -73,6 +76,13 @@ class FakePartition:
                 found += batch
         return found
 
+    def read_filtered(self, offset: int) -> tuple[bytes, int]:
+        """Those that pass, of the next few; and where they end."""
+        looked_at = [each for each in self.batches if each[0].next_offset > offset]
+        looked_at = looked_at[: self.looked_at_max]
+        found = [batch for header, batch in looked_at if header.base_offset in self.passing]
+        return b"".join(found), looked_at[-1][0].next_offset if looked_at else offset
+
 
 class FakeState(FakeDelivery):
     """What the broker knows, and what it answers when nothing is scripted."""
@@ -84,6 +94,8 @@ class FakeState(FakeDelivery):
         self.configs: dict[str, dict[str, str]] = {}
         self.partition_count = 1
         self.creates_topics = True
+        self.filters = True
+        """Else it is an older broker, which knows of none."""
         self.offsets: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.next_producer_id = 100
         self.removals: dict[tuple[str, int], list[pb.ListRemovalsResponse.Removal]] = {}
@@ -149,6 +161,9 @@ class FakeState(FakeDelivery):
             log_start_offset=partition.start,
             compacted=partition.compacted,
         )
+        if request.HasField("filter") and self.filters:
+            payload, answer.next_offset = partition.read_filtered(request.offset)
+            return answer, payload
         return answer, partition.read(request.offset, request.max_bytes)
 
     def _findoffset(self, request: pb.FindOffsetRequest, data: memoryview) -> Envelope:
@@ -416,7 +431,12 @@ class FakeBroker(FakeState):
             self.notify()
         if number == pb.CALL_PRODUCE and request.acks == 0:
             channel.leave_unanswered()
-        elif number == pb.CALL_FETCH and not payload and self.holds_polls:
+        elif (
+            number == pb.CALL_FETCH
+            and not payload
+            and response.next_offset in (0, request.offset)
+            and self.holds_polls
+        ):
             # A long poll: answered by the next batch, or never, as far as a test waits.
             self._polls.append(
                 lambda: self._answer(channel, number, message_id, request, memoryview(b""))

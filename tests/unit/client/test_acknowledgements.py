@@ -114,3 +114,26 @@ def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
         progress.acknowledge(offset)
     with pytest.raises(Busy, match="offset 0"):
         progress.acknowledge(4)
+
+
+def test_a_filter_that_lets_nothing_through_takes_no_memory() -> None:
+    """R-DEL-12: while a message before all of it is not acknowledged."""
+    progress = Acknowledgements(0)
+    progress.hand_out(0, messages(0), 5)
+    for start in range(5, 10_000, 5):
+        progress.hand_out(start, [], start + 5)
+    assert len(progress._gaps) == 1
+    assert progress.low == 0
+    assert progress.acknowledge(0)
+    assert progress.low == 10_000
+
+
+def test_skipped_stretches_that_are_told_again_do_no_harm() -> None:
+    """The reader stands after its last message while what follows it is known to be skipped."""
+    progress = Acknowledgements(0)
+    progress.hand_out(0, messages(0), 5)
+    progress.hand_out(1, messages(7), 9)
+    assert progress.acknowledge(0)
+    assert progress.low == 7
+    assert progress.acknowledge(7)
+    assert progress.low == 9

@@ -202,3 +202,36 @@ async def test_too_much_posted_from_another_thread_is_told_by_the_next(
         assert consumer.committer.post(messages[9]), "and the first after a commit"
         with pytest.raises(Busy, match="offset 0"):
             await messages[0].ack()
+
+
+async def test_a_group_moves_past_what_its_filter_leaves_out(
+    orders: FakeBroker, mq: Client
+) -> None:
+    """R-DEL-12: skipped messages advance the group, also where nothing passes at all."""
+    async with mq.subscribe("orders", group="billing", tags="paid") as consumer:
+        reading = asyncio.create_task(consumer.fetch())
+        await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 100)
+        reading.cancel()
+
+
+async def test_what_is_skipped_does_not_overtake_what_is_not_acknowledged(
+    orders: FakeBroker, mq: Client
+) -> None:
+    """R-DEL-12: a crash after it loses nothing."""
+    partition = orders.topics["orders"][0]
+    for _ in range(10):
+        partition.append(memoryview(build_batch([(None, b"x")])))
+    partition.passing = {103, 105}
+    partition.looked_at_max = 1
+    async with mq.subscribe("orders", group="billing", key=b"x") as consumer:
+        first, second = [(await consumer.fetch())[0] for _ in range(2)]
+        assert (first.offset, second.offset) == (103, 105)
+        await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 103)
+        waiting = asyncio.create_task(consumer.fetch())
+        await orders.until(lambda: consumer.position(ORDERS) == 110)
+        await second.ack()
+        await consumer.committer.commit()
+        assert orders.offsets["billing"][ORDERS] == 103
+        await first.ack()
+        await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 110)
+        waiting.cancel()

@@ -13,6 +13,7 @@ from penstock.client.fetcher import Chunk, Feed, Fetcher, FetcherConfig, end_off
 from penstock.client.links import Links
 from penstock.client.routes import Routes
 from penstock.client.starts import OutOfRange
+from penstock.model.delivery_errors import InvalidFilter
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -22,11 +23,12 @@ from penstock.model.errors import (
     OffsetOutOfRange,
     PenstockError,
     UnknownTopic,
+    UnsupportedVersion,
 )
 from penstock.model.ids import TopicPartition
 from penstock.net.address import parse_address
 from penstock.protocol import penstock_pb2 as pb
-from penstock.records import build_batch
+from penstock.records import build_batch, decode_messages
 from tests.unit.client.fake_broker import BREAK, HOLD, Action, FakeBroker, FakePartition
 
 FETCH = pb.CALL_FETCH
@@ -49,12 +51,18 @@ class Bench:
         self.fetcher = self.make()
 
     def make(
-        self, *, buffer_bytes: int = 10_000, on_out_of_range: OutOfRange = "earliest"
+        self,
+        *,
+        buffer_bytes: int = 10_000,
+        on_out_of_range: OutOfRange = "earliest",
+        filter_: pb.Filter | None = None,
     ) -> Fetcher:
         self.fetcher = Fetcher(
             self.routes,
             self.config.backoff,
-            FetcherConfig(buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range),
+            FetcherConfig(
+                buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_
+            ),
             timeout_s=1,
         )
         return self.fetcher
@@ -356,3 +364,73 @@ async def test_many_readers_share_the_connection(broker: FakeBroker, mq: Client)
     async with mq.consumer("wide"):
         await broker.until(lambda: broker.count(FETCH) == 10)
         assert len(broker.channels) == 1
+
+
+# --- with a filter -----------------------------------------------------------------------------
+
+SOME = pb.Filter(expression="price > 10")
+
+
+async def test_what_a_filter_leaves_out_is_gone_past(broker: FakeBroker, bench: Bench) -> None:
+    """R-DEL-12: skipped messages advance the reader, in the middle and at the end."""
+    partition = broker.topics["orders"][0]
+    append(partition, 20)
+    partition.passing = {3, 4, 9}
+    partition.looked_at_max = 7
+    bench.make(filter_=SOME)
+    await bench.fetcher.add({ORDERS: 1})
+    ranges = []
+    found: list[int] = []
+    while bench.feed.position < 20:
+        chunk = await bench.chunk()
+        ranges.append((chunk.start_offset, chunk.next_offset))
+        found += [each.offset for each in decode_messages(chunk.payload, "orders", 0, 0)]
+        bench.feed.position = chunk.next_offset
+    assert found == [3, 4, 9]
+    assert is_gapless(ranges, 1, 20)
+    requests = [request for number, request in broker.calls if number == FETCH]
+    assert {request.filter.expression for request in requests} == {"price > 10"}
+
+
+async def test_answers_without_a_message_are_bounded_too(broker: FakeBroker, bench: Bench) -> None:
+    """R-DEL-12: a reader that is slow does not gather them without end."""
+    partition = broker.topics["orders"][0]
+    append(partition, 100)
+    partition.looked_at_max = 1
+    bench.make(buffer_bytes=10_000, filter_=SOME)
+    await bench.fetcher.add({ORDERS: 0})
+    await broker.until(lambda: bench.feed.fetch_offset == 10)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert bench.feed.fetch_offset == 10
+    assert is_gapless(await bench.read_to(100), 0, 100)
+
+
+async def test_a_quiet_filter_does_not_spin(broker: FakeBroker, bench: Bench) -> None:
+    append(broker.topics["orders"][0], 5)
+    bench.make(filter_=SOME)
+    await bench.fetcher.add({ORDERS: 0})
+    await bench.read_to(5)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert broker.count(FETCH) == 2, "to the end, and there it waits"
+
+
+async def test_a_broker_that_filters_nothing_is_not_believed(
+    broker: FakeBroker, bench: Bench
+) -> None:
+    """R-DEL-12: or the reader would get what it has not asked for."""
+    broker.filters = False
+    append(broker.topics["orders"][0], 5)
+    bench.make(filter_=SOME)
+    await bench.fetcher.add({ORDERS: 0})
+    with pytest.raises(UnsupportedVersion, match="not filtered by its broker"):
+        await bench.chunk()
+
+
+async def test_a_wrong_filter_is_told_to_the_reader(broker: FakeBroker, bench: Bench) -> None:
+    broker.script[FETCH].append(InvalidFilter("The filter is wrong at character 9: no."))
+    bench.make(filter_=SOME)
+    await bench.fetcher.add({ORDERS: 0})
+    with pytest.raises(InvalidFilter, match="at character 9"):
+        await bench.chunk()

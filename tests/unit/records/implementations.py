@@ -21,10 +21,11 @@ class Implementation(NamedTuple):
     writing: ModuleType
     column_reading: ModuleType
     column_writing: ModuleType
+    selecting: ModuleType
 
 
 def _implementation(name: str, prefix: str) -> Implementation:
-    modules = ("cursor", "codec", "builder", "column_decoder", "column_encoder")
+    modules = ("cursor", "codec", "builder", "column_decoder", "column_encoder", "selection")
     return Implementation(
         name, *(import_module(f"penstock.records.{prefix}{module}") for module in modules)
     )

@@ -7,13 +7,14 @@ import asyncio
 from typing import Final
 
 from penstock.broker.context import Context
+from penstock.broker.handlers.filtered_fetch import filtered_fetch
+from penstock.broker.handlers.gone import explained
 from penstock.broker.partition import Partition
 from penstock.broker.session import Session
 from penstock.model.errors import InvalidRequest, OffsetOutOfRange, PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
-from penstock.storage.removals import sentence
 from penstock.storage.slice import FileSlice
 
 # Room in the answer's frame for its header and envelope.
@@ -29,6 +30,9 @@ def fetch(
 ) -> None:
     del payload
     request = parse(pb.FetchRequest, envelope)
+    if request.HasField("filter"):
+        filtered_fetch(context, session, message_id, request, _max_bytes(context, request))
+        return
     partition = context.leaders.find(request.topic, request.partition)
     part = _read(context, partition, request)
     if (
@@ -124,24 +128,15 @@ class _WaitingFetch:
         self._session.forget(self)
 
 
+def _max_bytes(context: Context, request: pb.FetchRequest) -> int:
+    return min(request.max_bytes, context.config.frame_bytes_max - _FRAME_OVERHEAD)
+
+
 def _read(context: Context, partition: Partition, request: pb.FetchRequest) -> FileSlice:
-    max_bytes = min(request.max_bytes, context.config.frame_bytes_max - _FRAME_OVERHEAD)
     try:
-        return partition.read(request.offset, max_bytes)
+        return partition.read(request.offset, _max_bytes(context, request))
     except OffsetOutOfRange as error:
-        raise _explained(error, partition, request.offset) from None
-
-
-def _explained(error: OffsetOutOfRange, partition: Partition, offset: int) -> OffsetOutOfRange:
-    """The error with the reason why the offset is gone, if that is remembered."""
-    log = partition.replica.log
-    removal = log.removals.explain(offset, log.start_offset)
-    if removal is None:
-        return error
-    return OffsetOutOfRange(
-        f"Offset {offset} of {partition.name} is gone, {sentence(removal)}: the partition has "
-        f"{log.start_offset} to {partition.replica.high_watermark}; seek to one of them."
-    )
+        raise explained(error, partition, request.offset) from None
 
 
 def _is_enough(
