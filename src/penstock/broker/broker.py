@@ -20,6 +20,7 @@ from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
@@ -176,18 +177,17 @@ class Broker:
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
-        staging = StagingCoordinator(
-            StagingParts(
-                registry=registry,
-                topics=topics,
-                partitions=partitions,
-                leaders=leaders,
-                channels=channels,
-                driver=driver,
-                flusher=flusher,
-                clock=clock,
-            )
+        parts = StagingParts(
+            registry=registry,
+            topics=topics,
+            partitions=partitions,
+            leaders=leaders,
+            channels=channels,
+            driver=driver,
+            flusher=flusher,
+            clock=clock,
         )
+        staging = StagingCoordinator(parts)
         await topics.open_all(between=staging.begin)
         assignment.start()
         starting.push_async_callback(assignment.stop)
@@ -199,6 +199,9 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
+        delays = DelayCoordinator(parts)
+        delays.start()
+        starting.push_async_callback(delays.stop)
         return Context(
             config=config,
             loop=asyncio.get_running_loop(),
@@ -215,6 +218,7 @@ class Broker:
             clients=ground.clients,
             channels=channels,
             forwarding=Forwarding(registry, leaders, channels, driver),
+            delays=delays,
             cluster=start_cluster_work(
                 starting,
                 company.around,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
+from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator
@@ -42,3 +43,4 @@ class Context:
     clients: Clients
     channels: Channels
     forwarding: Forwarding
+    delays: DelayCoordinator

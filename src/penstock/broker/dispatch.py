@@ -19,6 +19,7 @@ from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import (
     cluster,
     coordinators,
+    delay,
     fetch,
     groups,
     produce,
@@ -43,6 +44,8 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
     calls.COPY.number: staging.copy,
+    calls.DELAY.number: delay.delay,
+    calls.APPEND_DUE.number: delay.deliver_due,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -65,6 +68,11 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.CHANGE_PLACEMENT.number: cluster.change_placement,
     calls.ELECT_LEADERS.number: cluster.elect_leaders,
     calls.DESCRIBE_BROKER.number: cluster.describe_broker,
+    calls.CANCEL_DELAYED.number: delay.cancel_delayed,
+    calls.DESCRIBE_DELAYED.number: delay.describe_delayed,
+    calls.PUT_SCHEDULE.number: delay.put_schedule,
+    calls.DELETE_SCHEDULE.number: delay.delete_schedule,
+    calls.LIST_SCHEDULES.number: delay.list_schedules,
 }
 
 

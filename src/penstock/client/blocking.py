@@ -16,6 +16,7 @@ from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
+from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.cluster_admin import ClusterStatus, Move, Outcome
@@ -86,13 +87,34 @@ class BlockingClient:
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+        ordered: bool = False,
     ) -> Receipt:
         """Publish one message and wait until it is acknowledged by all in-sync replicas."""
         thread = self._open_thread()
         publishing = self._client.publish(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            delay_s=delay_s,
+            deliver_at=deliver_at,
+            ordered=ordered,
         )
         return thread.run(publishing)
+
+    @property
+    def delayed(self) -> BlockingDelayed:
+        """Messages that wait until they are due: many at once, cancelled, described."""
+        return BlockingDelayed(self._open_thread(), self._client)
+
+    @property
+    def schedules(self) -> BlockingSchedules:
+        """Messages that are published again and again, at the times of a cron expression."""
+        return BlockingSchedules(self._open_thread(), self._client)
 
     def producer(self, **settings: Unpack[ProducerSettings]) -> BlockingProducer:
         """A producer that gathers messages into batches; use it in a `with`. Its settings are
