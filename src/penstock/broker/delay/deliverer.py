@@ -179,6 +179,14 @@ class Deliverer:
         written = set(decided.arrived)
         self._unwritten = tuple(each for each in self._unwritten if each not in written)
 
+    def unnoted(self) -> dict[int, tuple[int, int]]:
+        """By lanes, how many messages of how many bytes have arrived that count as pending yet."""
+        counts = {number: run.unnoted for number, run in self._runs.items()}
+        for arrived in self._unwritten:
+            messages, size_bytes = counts.get(arrived.lane, (0, 0))
+            counts[arrived.lane] = messages + arrived.messages, size_bytes + arrived.size_bytes
+        return counts
+
     def _take_arrived(self) -> tuple[Arrived, ...]:
         found = (run.take_arrived() for run in self._runs.values())
         return tuple(arrived for arrived in found if arrived is not None)

@@ -135,6 +135,11 @@ class LaneRun:
         self._messages = self._size_bytes = 0
         return arrived
 
+    @property
+    def unnoted(self) -> tuple[int, int]:
+        """How many messages of how many bytes have arrived, and are not written down."""
+        return self._messages, self._size_bytes
+
     def give_back(self, arrived: Arrived) -> None:
         """It could not be written down."""
         self._messages += arrived.messages

@@ -188,12 +188,15 @@ class DelayService:
             log_bytes=self._store.partition.replica.log.size_bytes,
         )
         by_topic: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        unnoted = self.deliverer.unnoted()
         for lane in table.lanes.values():
-            if lane.pending and topic in ("", lane.topic):
-                by_topic[lane.topic][0] += lane.pending
-                by_topic[lane.topic][1] += lane.pending_bytes
+            if topic in ("", lane.topic):
+                messages, size_bytes = unnoted.get(lane.number, (0, 0))
+                by_topic[lane.topic][0] += lane.pending - messages
+                by_topic[lane.topic][1] += lane.pending_bytes - size_bytes
         for name, (pending, pending_bytes) in sorted(by_topic.items()):
-            response.topics.add(topic=name, pending=pending, pending_bytes=pending_bytes)
+            if pending > 0:
+                response.topics.add(topic=name, pending=pending, pending_bytes=pending_bytes)
         if table.pending:
             reader = DueReader(self._store.index, table.frontier)
             response.next_due_ms = reader.next_due_ms() or 0
