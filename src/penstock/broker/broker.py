@@ -21,6 +21,7 @@ from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.dispatch import Dispatcher
@@ -180,18 +181,17 @@ class Broker:
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
-        staging = StagingCoordinator(
-            StagingParts(
-                registry=registry,
-                topics=topics,
-                partitions=partitions,
-                leaders=leaders,
-                channels=channels,
-                driver=driver,
-                flusher=flusher,
-                clock=clock,
-            )
+        parts = StagingParts(
+            registry=registry,
+            topics=topics,
+            partitions=partitions,
+            leaders=leaders,
+            channels=channels,
+            driver=driver,
+            flusher=flusher,
+            clock=clock,
         )
+        staging = StagingCoordinator(parts)
         await topics.open_all(between=staging.begin)
         assignment.start()
         starting.push_async_callback(assignment.stop)
@@ -203,6 +203,9 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
+        delays = DelayCoordinator(parts)
+        delays.start()
+        starting.push_async_callback(delays.stop)
         claims = Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock)
         starting.push_async_callback(claims.stop)
         fair_turns = FairTurns()
@@ -226,6 +229,7 @@ class Broker:
             claims=claims,
             filters=Filters(),
             fair_turns=fair_turns,
+            delays=delays,
             cluster=start_cluster_work(
                 starting,
                 company.around,

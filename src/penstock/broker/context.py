@@ -9,6 +9,7 @@ from penstock.broker.claims import Claims
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
+from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.fetch_sessions import FetchSessions
@@ -48,3 +49,4 @@ class Context:
     claims: Claims
     filters: Filters
     fair_turns: FairTurns
+    delays: DelayCoordinator

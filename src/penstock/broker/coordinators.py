@@ -1,5 +1,5 @@
-"""Which broker looks after the groups, and which after staged writes: the leader of the topic that
-keeps them.
+"""Which broker looks after the groups, which after staged writes, and which after delayed messages:
+the leader of the topic that keeps them.
 
 Not what a coordinator does. The invariant: whoever asks is told a broker that led a moment ago, or
 to ask again; that the broker still leads it finds out itself, with each thing that it writes.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from penstock.broker.context import Context
+from penstock.coordination.delay.records import DELAYED_TOPIC
 from penstock.coordination.group.records import OFFSETS_TOPIC
 from penstock.coordination.staging.records import WRITES_TOPIC
 from penstock.model.errors import NotCoordinator
@@ -25,6 +26,11 @@ async def group_coordinator(context: Context) -> BrokerImage:
 async def staging_coordinator(context: Context) -> BrokerImage:
     """Who looks after staged writes. NotCoordinator if nobody does now."""
     return await _leader(context, WRITES_TOPIC, context.staging.make_topics)
+
+
+async def delay_coordinator(context: Context) -> BrokerImage:
+    """Who looks after delayed messages. NotCoordinator if nobody does now."""
+    return await _leader(context, DELAYED_TOPIC, context.delays.make_topic)
 
 
 async def _leader(context: Context, topic: str, make: Callable[[], Awaitable[None]]) -> BrokerImage:

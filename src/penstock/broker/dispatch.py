@@ -20,6 +20,7 @@ from penstock.broker.handlers import (
     claims,
     cluster,
     coordinators,
+    delay,
     fetch,
     group_members,
     groups,
@@ -49,6 +50,8 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.COPY.number: staging.copy,
     calls.GROUP_HEARTBEAT.number: group_members.group_heartbeat,
     calls.REPLY.number: replies.reply,
+    calls.DELAY.number: delay.delay,
+    calls.APPEND_DUE.number: delay.deliver_due,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -79,6 +82,11 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.CLAIM_TOPIC.number: claims.claim_topic,
     calls.RELEASE_TOPIC.number: claims.release_topic,
     calls.CHECK_CLAIM.number: claims.check_claim,
+    calls.CANCEL_DELAYED.number: delay.cancel_delayed,
+    calls.DESCRIBE_DELAYED.number: delay.describe_delayed,
+    calls.PUT_SCHEDULE.number: delay.put_schedule,
+    calls.DELETE_SCHEDULE.number: delay.delete_schedule,
+    calls.LIST_SCHEDULES.number: delay.list_schedules,
 }
 
 

@@ -37,7 +37,7 @@ _READ_BYTES: Final = 4 * MIB
 _SLICE_RECORDS: Final = 250
 # By so much the clock of whoever deleted tombstones may differ from the one here.
 _CLOCKS_APART_MS_MAX: Final = 60 * 60 * 1000
-_NO_TERM: Final = -1
+NO_TERM: Final = -1
 
 KeyAndValue = tuple[bytes, bytes | None]
 Apply = Callable[[bytes, bytes | None, int], None]
@@ -61,7 +61,7 @@ class SnapshotJob:
         self._folder = folder
         self._checkpoint = checkpoint
         self._offset = offset
-        self._term = _term_before(partition.replica, offset)
+        self._term = term_before(partition.replica, offset)
         self._now_ms = now_ms
 
     def run(self) -> None:
@@ -97,8 +97,8 @@ def read_snapshot(
     age_ms = now_ms - made_ms
     if (
         topic_id != partition.topic_id.encode()
-        or term == _NO_TERM
-        or term != _term_before(partition.replica, offset)
+        or term == NO_TERM
+        or term != term_before(partition.replica, offset)
         or not 0 <= age_ms < partition.config.delete_retention_ms - _CLOCKS_APART_MS_MAX
     ):
         return None
@@ -156,11 +156,11 @@ def _apply_all(part: memoryview, apply: Apply) -> Generator[None, None, tuple[in
     return count, offset
 
 
-def _term_before(replica: Replica, offset: int) -> int:
-    """Of the record that ends at the offset; _NO_TERM where the log does not tell."""
+def term_before(replica: Replica, offset: int) -> int:
+    """Of the record that ends at the offset; NO_TERM where the log does not tell."""
     terms = replica.consensus.raft.state.terms
     if terms.start_offset <= offset <= terms.end_offset:
         return terms.term_before(offset)
     # What it wrote since it is alone Raft is not told of: all of it in one term.
     is_own = replica.is_alone and terms.end_offset < offset <= replica.log.next_offset
-    return replica.term if is_own else _NO_TERM
+    return replica.term if is_own else NO_TERM

@@ -16,6 +16,7 @@ from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
+from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.cluster_admin import ClusterStatus, Move, Outcome
@@ -88,6 +89,9 @@ class BlockingClient:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+        ordered: bool = False,
     ) -> Receipt:
         """Publish one message and wait until it is acknowledged by all in-sync replicas."""
         thread = self._open_thread()
@@ -99,8 +103,21 @@ class BlockingClient:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            delay_s=delay_s,
+            deliver_at=deliver_at,
+            ordered=ordered,
         )
         return thread.run(publishing)
+
+    @property
+    def delayed(self) -> BlockingDelayed:
+        """Messages that wait until they are due: many at once, cancelled, described."""
+        return BlockingDelayed(self._open_thread(), self._client)
+
+    @property
+    def schedules(self) -> BlockingSchedules:
+        """Messages that are published again and again, at the times of a cron expression."""
+        return BlockingSchedules(self._open_thread(), self._client)
 
     def request(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
@@ -16,12 +17,14 @@ from penstock.client.admin import Admin
 from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.delayed import Delayed, DelayedMessage
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
 from penstock.client.requests import Requests
 from penstock.client.routes import Routes
+from penstock.client.schedules import Schedules
 from penstock.client.staged_write import (
     CommittedWrite,
     StagedAttempt,
@@ -31,6 +34,7 @@ from penstock.client.staged_write import (
     commit_staged,
     committed_epoch,
 )
+from penstock.client.tagging import tagged
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
@@ -100,6 +104,16 @@ class Client:
         """Brokers, and where copies of partitions are: described, moved, spread."""
         return ClusterAdmin(self._connection().routes)
 
+    @property
+    def delayed(self) -> Delayed:
+        """Messages that wait until they are due: many at once, cancelled, described."""
+        return Delayed(self._connection().routes)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Messages that are published again and again, at the times of a cron expression."""
+        return Schedules(self._connection().routes)
+
     async def publish(
         self,
         topic: str,
@@ -110,12 +124,29 @@ class Client:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+        ordered: bool = False,
     ) -> Receipt:
         """Publish one message and wait until it is acknowledged by all in-sync replicas.
 
         For many messages make a `producer`: it does not wait for each. tag: of what sort the
-        message is, for filters.
+        message is, for filters. With `delay_s` or `deliver_at` the message waits on the broker's
+        disk, and appears when it is due; see `Delayed` for what else can be done with such
+        messages, and for `ordered`.
         """
+        if delay_s is not None or deliver_at is not None:
+            if timestamp_ms is not None:
+                raise InvalidRequest("A delayed message has the time at which it is due.")
+            waiting = DelayedMessage(
+                value,
+                key,
+                delay_s=delay_s,
+                deliver_at=deliver_at,
+                headers=headers if tag is None else tagged(headers, tag),
+                partition=partition,
+            )
+            return (await self.delayed.publish_many(topic, [waiting], ordered=ordered))[0]
         if self._publisher is None:
             self._publisher = self.producer(linger_ms=0)
         return await self._publisher.publish(

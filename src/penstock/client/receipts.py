@@ -19,3 +19,7 @@ class Receipt:
 
     duplicate: bool = False
     """The broker had the message already: this send was the retry of one whose answer was lost."""
+
+    id: str = ""
+    """Of a message that waits to be delivered: what it is cancelled by. `timestamp_ms` says when it
+    is due, and it has no offset yet."""

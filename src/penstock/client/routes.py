@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -34,19 +34,21 @@ from penstock.model.errors import (
 )
 from penstock.model.ids import TopicPartition, check_topic_name
 from penstock.net.channel import Channel
+from penstock.net.outbox import Buffer
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import FIND_COORDINATOR, METADATA, CallType
 
 logger = logging.getLogger(__name__)
 
 Coordinator = pb.FindCoordinatorRequest.Kind
-"""What somebody looks after: GROUPS or STAGED_WRITES."""
+"""What somebody looks after: GROUPS, STAGED_WRITES or DELAYED."""
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 NO_LEADER: Final = -1
 GROUPS: Final = pb.FindCoordinatorRequest.KIND_GROUPS
 STAGED_WRITES: Final = pb.FindCoordinatorRequest.KIND_STAGED_WRITES
+DELAYED: Final = pb.FindCoordinatorRequest.KIND_DELAYED
 # Errors with which a broker says that it did not do what was asked.
 _REFUSALS: Final = (Busy, CoordinatorLoading, NotCoordinator, NotLeader, ShuttingDown)
 # A broker that hangs must not use up all the time there is: another may answer.
@@ -151,7 +153,11 @@ class Routes:
         return response
 
     async def call_coordinator(
-        self, kind: Coordinator, call: CallType[RequestT, ResponseT], request: RequestT
+        self,
+        kind: Coordinator,
+        call: CallType[RequestT, ResponseT],
+        request: RequestT,
+        payload: Sequence[Buffer] = (),
     ) -> ResponseT:
         """Call whoever looks after groups, or after staged writes, again until it answers or the
         request timeout is over. The broker may do what is asked more than once."""
@@ -160,7 +166,7 @@ class Routes:
             del failed
             return await self.coordinator(kind, refresh=failures > 0)
 
-        response, _ = await self._call(channel, call, request, repeatable=True)
+        response, _ = await self._call(channel, call, request, repeatable=True, payload=payload)
         return response
 
     async def call_leader(
@@ -282,6 +288,7 @@ class Routes:
         request: RequestT,
         repeatable: bool,
         attempt_s: float | None = None,
+        payload: Sequence[Buffer] = (),
     ) -> tuple[ResponseT, memoryview]:
         """Find the broker and call it until it answers. `find` is given the failures so far, and
         the channel of the last call. attempt_s: how long one call may take."""
@@ -298,7 +305,7 @@ class Routes:
                     timeout_s = max(deadline_s - loop.time(), 0.001)
                     if attempt_s is not None:
                         timeout_s = min(timeout_s, attempt_s)
-                    return await channel.call(call, request, timeout_s=timeout_s)
+                    return await channel.call(call, request, payload, timeout_s=timeout_s)
             except TimeoutError:
                 raise TimedOut(
                     f"{call.name} was not answered within {self._config.request_timeout_ms} ms: "

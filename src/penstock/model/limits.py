@@ -342,3 +342,30 @@ REPLIES_UNANSWERED_MAX: Final = 10_000
 
 # Objects and arrays within one another in a JSON value: well within what Python's own stack holds.
 JSON_NESTING_MAX: Final = 200
+
+# --- delayed messages --------------------------------------------------------------------------
+
+# Longer than anything that waits for a message, and near enough that no time overflows.
+DELAY_MS_MAX: Final = 10 * 366 * 24 * 60 * 60 * 1000
+# What one coordinator looks after: 32 bytes of index each, on disk, and the messages themselves.
+DELAYED_MESSAGES_MAX: Final = 100_000_000
+DELAYED_BYTES_MAX: Final = 256 * GIB
+# Of one call, so that no call holds up the others for long.
+DELAYED_PER_CALL_MAX: Final = 10_000
+# Partitions that delayed messages wait for: half a kB of memory each.
+DELAY_LANES_MAX: Final = 10_000
+# Keys of which the order is kept, for as long as messages of theirs wait: some 180 bytes each.
+DELAY_ORDERED_KEYS_MAX: Final = 100_000
+# Calls that are recognised when they come again: a client tries for two minutes at most.
+DELAY_TOKENS_MAX: Final = 20_000
+# Entries of the due index in memory, some 80 bytes each, before they are sorted into a file: that
+# takes the event loop some ten milliseconds.
+DUE_ENTRIES_IN_MEMORY_MAX: Final = 32_768
+# Files of the due index before some are merged: each has a block of 4 kB in memory.
+DUE_RUNS_MAX: Final = 48
+# Schedules, their messages, and all of them together: they are in memory and in each checkpoint.
+SCHEDULES_MAX: Final = 1_000
+SCHEDULE_MESSAGE_BYTES_MAX: Final = 64 * KIB
+SCHEDULES_BYTES_MAX: Final = 8 * MIB
+SCHEDULE_NAME_LENGTH_MAX: Final = 255
+CRON_LENGTH_MAX: Final = 256

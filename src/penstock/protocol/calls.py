@@ -205,6 +205,9 @@ DELETE_SCHEDULE: Final = CallType(
 LIST_SCHEDULES: Final = CallType(
     pb.CALL_LIST_SCHEDULES, "ListSchedules", pb.ListSchedulesRequest, pb.ListSchedulesResponse
 )
+APPEND_DUE: Final = CallType(
+    pb.CALL_APPEND_DUE, "AppendDue", pb.AppendDueRequest, pb.AppendDueResponse
+)
 CLAIM_TOPIC: Final = CallType(
     pb.CALL_CLAIM_TOPIC, "ClaimTopic", pb.ClaimTopicRequest, pb.ClaimTopicResponse
 )
@@ -273,6 +276,7 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     PUT_SCHEDULE,
     DELETE_SCHEDULE,
     LIST_SCHEDULES,
+    APPEND_DUE,
     CLAIM_TOPIC,
     RELEASE_TOPIC,
     CHECK_CLAIM,

@@ -66,6 +66,7 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_PUT_SCHEDULE: _ClassVar[Call]
     CALL_DELETE_SCHEDULE: _ClassVar[Call]
     CALL_LIST_SCHEDULES: _ClassVar[Call]
+    CALL_APPEND_DUE: _ClassVar[Call]
     CALL_CLAIM_TOPIC: _ClassVar[Call]
     CALL_RELEASE_TOPIC: _ClassVar[Call]
     CALL_CHECK_CLAIM: _ClassVar[Call]
@@ -127,6 +128,7 @@ CALL_DESCRIBE_DELAYED: Call
 CALL_PUT_SCHEDULE: Call
 CALL_DELETE_SCHEDULE: Call
 CALL_LIST_SCHEDULES: Call
+CALL_APPEND_DUE: Call
 CALL_CLAIM_TOPIC: Call
 CALL_RELEASE_TOPIC: Call
 CALL_CHECK_CLAIM: Call
@@ -1625,28 +1627,36 @@ class SteerClientResponse(_message.Message):
     def __init__(self, streams: _Optional[int] = ...) -> None: ...
 
 class DelayRequest(_message.Message):
-    __slots__ = ("topic", "partition", "due_ms", "ordered_by_key")
+    __slots__ = ("topic", "partition", "due_ms", "is_relative", "ordered_by_key", "token")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_RELATIVE_FIELD_NUMBER: _ClassVar[int]
     ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     due_ms: _containers.RepeatedScalarFieldContainer[int]
+    is_relative: bool
     ordered_by_key: bool
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., due_ms: _Optional[_Iterable[int]] = ..., ordered_by_key: _Optional[bool] = ...) -> None: ...
+    token: bytes
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., due_ms: _Optional[_Iterable[int]] = ..., is_relative: _Optional[bool] = ..., ordered_by_key: _Optional[bool] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class DelayResponse(_message.Message):
-    __slots__ = ("ids",)
-    IDS_FIELD_NUMBER: _ClassVar[int]
-    ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    __slots__ = ("due_ms", "numbers")
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    due_ms: _containers.RepeatedScalarFieldContainer[int]
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, due_ms: _Optional[_Iterable[int]] = ..., numbers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CancelDelayedRequest(_message.Message):
-    __slots__ = ("ids",)
-    IDS_FIELD_NUMBER: _ClassVar[int]
-    ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    __slots__ = ("due_ms", "numbers")
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    due_ms: _containers.RepeatedScalarFieldContainer[int]
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, due_ms: _Optional[_Iterable[int]] = ..., numbers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CancelDelayedResponse(_message.Message):
     __slots__ = ("cancelled",)
@@ -1661,25 +1671,55 @@ class DescribeDelayedRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class DescribeDelayedResponse(_message.Message):
-    __slots__ = ("topics", "delivered", "cancelled", "late_ms_max")
+    __slots__ = ("topics", "delivered", "cancelled", "dropped", "late_ms_max", "next_due_ms", "log_bytes")
     class Topic(_message.Message):
-        __slots__ = ("topic", "pending", "next_due_ms")
+        __slots__ = ("topic", "pending", "pending_bytes")
         TOPIC_FIELD_NUMBER: _ClassVar[int]
         PENDING_FIELD_NUMBER: _ClassVar[int]
-        NEXT_DUE_MS_FIELD_NUMBER: _ClassVar[int]
+        PENDING_BYTES_FIELD_NUMBER: _ClassVar[int]
         topic: str
         pending: int
-        next_due_ms: int
-        def __init__(self, topic: _Optional[str] = ..., pending: _Optional[int] = ..., next_due_ms: _Optional[int] = ...) -> None: ...
+        pending_bytes: int
+        def __init__(self, topic: _Optional[str] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ...) -> None: ...
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     LATE_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    NEXT_DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[DescribeDelayedResponse.Topic]
     delivered: int
     cancelled: int
+    dropped: int
     late_ms_max: int
-    def __init__(self, topics: _Optional[_Iterable[_Union[DescribeDelayedResponse.Topic, _Mapping]]] = ..., delivered: _Optional[int] = ..., cancelled: _Optional[int] = ..., late_ms_max: _Optional[int] = ...) -> None: ...
+    next_due_ms: int
+    log_bytes: int
+    def __init__(self, topics: _Optional[_Iterable[_Union[DescribeDelayedResponse.Topic, _Mapping]]] = ..., delivered: _Optional[int] = ..., cancelled: _Optional[int] = ..., dropped: _Optional[int] = ..., late_ms_max: _Optional[int] = ..., next_due_ms: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
+
+class AppendDueRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "coordinator_term", "producer_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: str
+    partition: int
+    coordinator_term: int
+    producer_id: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., coordinator_term: _Optional[int] = ..., producer_id: _Optional[int] = ...) -> None: ...
+
+class AppendDueResponse(_message.Message):
+    __slots__ = ("is_known", "producer_epoch", "last_sequence")
+    IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    is_known: bool
+    producer_epoch: int
+    last_sequence: int
+    def __init__(self, is_known: _Optional[bool] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class Schedule(_message.Message):
     __slots__ = ("name", "cron", "time_zone", "topic", "key", "value", "headers", "next_due_ms", "published")

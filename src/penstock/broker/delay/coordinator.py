@@ -1,0 +1,254 @@
+"""Who looks after delayed messages: the broker that leads `__delayed`. The others keep up with it.
+
+Each broker that has a copy of the topic reads what is committed of it, so that little is left to
+read when it begins to lead. The invariants: nobody but the leader accepts or delivers anything, and
+only after it has read all that was written; what it had begun in a term ends with the term.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.broker.delay.intake import Accepted
+from penstock.broker.delay.service import DelayParts, DelayService
+from penstock.broker.delay.store import DelayedStore
+from penstock.broker.handler_tasks import HandlerTasks
+from penstock.broker.in_turns import InTurns
+from penstock.broker.own_topic import OwnTopic
+from penstock.broker.partition import Partition
+from penstock.coordination.delay.records import DELAYED_TOPIC
+from penstock.coordination.delay.schedule import Schedule
+from penstock.model.errors import (
+    Busy,
+    CoordinatorLoading,
+    CorruptLog,
+    NotCoordinator,
+    PenstockError,
+    ShuttingDown,
+    StorageFailed,
+    UnknownTopic,
+)
+from penstock.model.limits import FRAME_BYTES_MAX, MIB
+from penstock.protocol import penstock_pb2 as pb
+
+logger = logging.getLogger(__name__)
+
+_SETTINGS: Final = {
+    "durability": "fsync",
+    # What may go is for the delayed messages to say.
+    "cleanup_policy": "none",
+    # Room is given back by whole segments.
+    "segment_bytes": str(8 * MIB),
+    # Messages are found by offset, one by one.
+    "index_interval_bytes": "4096",
+}
+# How often one that does not lead reads what is new.
+_TICK_S: Final = 1.0
+_MADE_S: Final = 10.0
+_STOP_S: Final = 10.0
+_LOOK_S: Final = 0.02
+
+
+class DelayCoordinator:
+    """One per broker. All calls come from the event loop."""
+
+    def __init__(self, parts: DelayParts) -> None:
+        self._parts = parts
+        self._own = OwnTopic(DELAYED_TOPIC, parts.topics, parts.partitions)
+        self._loop = asyncio.get_running_loop()
+        self._store: DelayedStore | None = None
+        self._service: DelayService | None = None
+        self._following: InTurns[None] | None = None
+        # Why nothing can be read of the copy that is here now.
+        self._failure: PenstockError | None = None
+        self._failed_partition: Partition | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = HandlerTasks(self._loop)
+        self._early_bytes = 0
+        self._is_stopped = False
+
+    # --- its life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """When all partitions are open."""
+        self._parts.partitions.watch_leadership(self._on_leadership)
+        self._tick()
+
+    async def stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        service, self._service = self._service, None
+        if service is not None:
+            await service.stop()
+        self._close_store()
+        await self._tasks.finish(_STOP_S)
+
+    async def make_topic(self) -> None:
+        """So that somebody leads it, and looks after delayed messages."""
+        await self._parts.topics.keep_internal(DELAYED_TOPIC, _SETTINGS)
+
+    def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
+        del is_leader  # by now it may be otherwise
+        if partition.name == (DELAYED_TOPIC, 0) and not self._is_stopped:
+            self.look()
+
+    def _tick(self) -> None:
+        self.look()
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
+
+    def look(self) -> None:
+        """There may be a copy here, or no more; it may lead, or no more; there may be more in
+        it."""
+        partition = self._parts.partitions.get(DELAYED_TOPIC, 0)
+        store, service = self._store, self._service
+        if service is not None and not service.writer.is_current:
+            self._depose(service)
+        if store is not None and (store.partition is not partition or store.is_void):
+            self._close_store()
+        if partition is None or self._service is not None:
+            return
+        if self._store is None and not self._open(partition):
+            return
+        self._follow()
+
+    def _depose(self, service: DelayService) -> None:
+        self._service = None
+        ending = service.end()
+
+        async def ended() -> None:
+            await asyncio.gather(*ending, return_exceptions=True)
+
+        self._tasks.start(ended())
+
+    def _close_store(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            self._following = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _open(self, partition: Partition) -> bool:
+        if self._failed_partition is partition:
+            return False
+        try:
+            folder = self._own.folder
+            self._store = DelayedStore(partition, folder, self._parts.flusher)
+        except PenstockError as error:
+            self._fail(partition, error)
+            return False
+        self._failure = self._failed_partition = None
+        return True
+
+    def _fail(self, partition: Partition, error: PenstockError) -> None:
+        logger.error("Delayed messages cannot be served: %s", error)
+        self._failure = StorageFailed(f"Delayed messages cannot be served: {error}")
+        self._failed_partition = partition
+        self._close_store()
+
+    def _follow(self) -> None:
+        """Read on; when all is read, and this broker leads, serve."""
+        store = self._store
+        assert store is not None
+        if self._following is None or self._following.ended.is_set():
+            self._following = InTurns(
+                store.follow(),
+                lambda _: self._read(store),
+                lambda error: self._fail(store.partition, error),
+            )
+
+    def _read(self, store: DelayedStore) -> None:
+        replica = store.partition.replica
+        # A leader knows all that is committed once it leads.
+        if self._store is not store or not replica.is_leader or store.is_behind:
+            return
+        if self._service is not None or self._is_stopped:
+            return
+        if not store.table.is_whole:
+            self._fail(store.partition, CorruptLog(f"{DELAYED_TOPIC} has lost its beginning."))
+            return
+        self._service = DelayService(store, self._parts)
+        self._service.start()
+
+    # --- what handlers ask for -----------------------------------------------------------------
+
+    def accept(self, request: pb.DelayRequest, payload: memoryview, accepted: Accepted) -> None:
+        """Raises if it cannot be kept, and then does not call `accepted`."""
+        if self._is_made:
+            self._current().accept(request, payload, accepted)
+            return
+        self._early_bytes += len(payload)
+        if self._early_bytes > FRAME_BYTES_MAX:
+            self._early_bytes -= len(payload)
+            raise Busy("The topic of delayed messages is being made: try again.")
+        self._tasks.start(self._accept_early(request, bytes(payload), accepted))
+
+    async def _accept_early(
+        self, request: pb.DelayRequest, payload: bytes, accepted: Accepted
+    ) -> None:
+        try:
+            service = await self._made()
+            service.accept(request, memoryview(bytearray(payload)), accepted)
+        except PenstockError as error:
+            accepted(error, ())
+        finally:
+            self._early_bytes -= len(payload)
+            self._parts.driver.end_turn()
+
+    async def cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
+        if not self._is_made:
+            return [False] * len(dues)
+        return await self._current().cancel(dues)
+
+    def describe(self, topic: str) -> pb.DescribeDelayedResponse:
+        if not self._is_made:
+            return pb.DescribeDelayedResponse()
+        return self._current().describe(topic)
+
+    async def put_schedule(self, schedule: Schedule) -> Schedule:
+        return await (await self._made()).schedules.put(schedule)
+
+    async def delete_schedule(self, name: str) -> None:
+        await (await self._made()).schedules.delete(name)
+
+    def schedules(self) -> list[Schedule]:
+        return self._current().schedules.all() if self._is_made else []
+
+    @property
+    def _is_made(self) -> bool:
+        return self._parts.topics.is_known(DELAYED_TOPIC)
+
+    async def _made(self) -> DelayService:
+        """After the topic was made, if it was not there: it is led here, or another is to be
+        asked."""
+        if self._is_made:
+            return self._current()
+        await self.make_topic()
+        give_up_s = self._loop.time() + _MADE_S
+        while True:
+            self.look()
+            try:
+                return self._current()
+            except CoordinatorLoading:
+                if self._loop.time() > give_up_s:
+                    raise
+            await asyncio.sleep(_LOOK_S)
+
+    def _current(self) -> DelayService:
+        if self._is_stopped:
+            raise ShuttingDown
+        if self._service is not None and self._service.writer.is_current:
+            return self._service
+        if self._failure is not None:
+            raise self._failure
+        try:
+            is_leader = self._own.partition.replica.is_leader
+        except UnknownTopic:
+            is_leader = False
+        if is_leader:
+            raise CoordinatorLoading("What is delayed is being read: try again.")
+        raise NotCoordinator("Delayed messages are looked after by another broker: ask which one.")

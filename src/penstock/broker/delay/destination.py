@@ -1,0 +1,172 @@
+"""Delayed messages that are due, into their partition: led here, or by another broker.
+
+Appended if they are the next ones of their lane; whether they were or not, the answer is where the
+lane stands in the partition, durably. So whoever sends, after whatever crash, finds out what is
+there and goes on behind it. The invariant: of one producer id a partition has each sequence once
+and in order, and what it says it has, it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from penstock.broker.leaders import Leaders
+from penstock.broker.partition import Append, Partition
+from penstock.broker.staged_destination import Channels
+from penstock.coordination.delay.table import Lane
+from penstock.model.errors import NotLeader, PenstockError, StorageFailed, UnknownTopicId
+from penstock.net.clock import Clock
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import APPEND_DUE, parse
+from penstock.records.header import BatchHeader, read_header, stamp_append_time
+from penstock.registry.api import Registry
+from penstock.replication.driver import Driver
+
+EPOCH_SEQUENCES: Final = 2**31
+"""Sequences are numbered from 0 in each epoch; so many messages, and the next epoch begins."""
+
+
+class Stand(NamedTuple):
+    """Where a lane stands in its partition: how many messages of it are there, as far as the
+    partition remembers; it may have forgotten all of them."""
+
+    is_known: bool
+    messages: int
+
+
+NOT_KNOWN: Final = Stand(False, 0)
+Told = Callable[[PenstockError | None, Stand], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueDestinations:
+    """What it takes to reach any partition."""
+
+    registry: Registry
+    leaders: Leaders
+    channels: Channels
+    driver: Driver
+    clock: Clock
+
+    def exists(self, lane: Lane) -> bool:
+        """Whether its topic is there, as far as this broker knows."""
+        topic = self.registry.image.topics.get(lane.topic)
+        return topic is not None and not topic.deleting and topic.id == lane.topic_id
+
+    def append(
+        self, lane: Lane, producer_id: int, term: int, batch: bytearray | None, told: Told
+    ) -> None:
+        """Send the batch, or only ask. What is refused at once is raised, and `told` not called."""
+        try:
+            partition = self.leaders.find(lane.topic, lane.partition)
+        except NotLeader:
+            self._send(lane, producer_id, term, batch, told)
+            return
+        check_topic(partition, lane.topic_id)
+        header = None if batch is None else read_header(batch)
+        try:
+            view = None if batch is None else memoryview(batch)
+            append_due(partition, producer_id, header, view, told, self.clock)
+        finally:
+            self.driver.end_turn()
+
+    def _send(
+        self, lane: Lane, producer_id: int, term: int, batch: bytearray | None, told: Told
+    ) -> None:
+        topic = self.registry.image.topic(lane.topic)
+        leader = self.leaders.of(topic, lane.partition).broker
+        channel = self.channels.channel(leader)
+        if channel is None:
+            raise NotLeader(f"The leader of {lane.topic}-{lane.partition} cannot be reached now.")
+        request = pb.AppendDueRequest(
+            topic=lane.topic,
+            topic_id=lane.topic_id,
+            partition=lane.partition,
+            coordinator_term=term,
+            producer_id=producer_id,
+        )
+
+        def answered(
+            error: PenstockError | None, envelope: memoryview, payload: memoryview
+        ) -> None:
+            del payload
+            stand = NOT_KNOWN
+            if error is None:
+                try:
+                    stand = _read_stand(parse(pb.AppendDueResponse, envelope))
+                except PenstockError as malformed:
+                    error = malformed
+            told(error, stand)
+
+        payloads = () if batch is None else (batch,)
+        channel.start_call(APPEND_DUE.number, request.SerializeToString(), payloads, answered)
+
+
+def append_due(
+    partition: Partition,
+    producer_id: int,
+    header: BatchHeader | None,
+    batch: memoryview | None,
+    told: Told,
+    clock: Clock,
+) -> None:
+    """On the leader: append the batch if it is the next one; its bytes are needed until the turn
+    ends. header: of the batch."""
+    last = partition.producers.last_batch(producer_id)
+    if header is not None and batch is not None and _follows(header, last):
+        if partition.config.timestamp_type == "append":
+            stamp_append_time(batch, clock.now_ms())
+            header = read_header(batch)
+        after = Stand(True, _count(header.producer_epoch, header.last_sequence))
+        partition.append_sequenced(header, batch, _Appended(after, told))
+        return
+    replica = partition.replica
+    if replica.failure is not None:
+        # It has cut off what it could not flush: where its log ends says nothing any more.
+        raise StorageFailed(replica.failure.message)
+    stand = NOT_KNOWN if last is None else Stand(True, _count(*last))
+    # It may be that it is not committed yet.
+    replica.when_committed(replica.log.next_offset, lambda error: told(error, stand))
+
+
+def check_topic(partition: Partition, topic_id: str) -> None:
+    if partition.topic_id != topic_id:
+        raise UnknownTopicId(f"{partition.name.topic!r} is another topic than the one meant.")
+
+
+def stand_response(stand: Stand) -> pb.AppendDueResponse:
+    epoch, sequence = divmod(max(stand.messages - 1, 0), EPOCH_SEQUENCES)
+    return pb.AppendDueResponse(
+        is_known=stand.is_known, producer_epoch=epoch, last_sequence=sequence
+    )
+
+
+def _read_stand(response: pb.AppendDueResponse) -> Stand:
+    if not response.is_known:
+        return NOT_KNOWN
+    return Stand(True, _count(response.producer_epoch, response.last_sequence))
+
+
+def _follows(header: BatchHeader, last: tuple[int, int] | None) -> bool:
+    first = header.producer_epoch * EPOCH_SEQUENCES + header.base_sequence
+    return first == (0 if last is None else _count(*last))
+
+
+def _count(epoch: int, last_sequence: int) -> int:
+    return epoch * EPOCH_SEQUENCES + last_sequence + 1
+
+
+class _Appended(Append):
+    """A batch on its way into its partition."""
+
+    __slots__ = ("_after", "_told")
+
+    def __init__(self, after: Stand, told: Told) -> None:
+        super().__init__()
+        self._after = after
+        self._told = told
+
+    def finished(self, error: PenstockError | None) -> None:
+        self._told(error, self._after)

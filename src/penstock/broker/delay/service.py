@@ -1,0 +1,203 @@
+"""Delayed messages, from when this broker has read all of `__delayed` as its leader until it no
+longer leads it: accepted, cancelled, described, delivered, tidied.
+
+Put together here from parts that each do one of these. The invariants: everything is written in the
+one term; and what fails is tried again for as long as this broker leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol
+
+from penstock.broker.delay.cleaner import Cleaner
+from penstock.broker.delay.deliverer import Deliverer
+from penstock.broker.delay.destination import DueDestinations
+from penstock.broker.delay.intake import Accepted, Intake
+from penstock.broker.delay.schedule_keeper import ScheduleKeeper
+from penstock.broker.delay.store import DelayedStore
+from penstock.broker.delay.writer import DelayedWriter
+from penstock.broker.leaders import Leaders
+from penstock.broker.partitions import Partitions
+from penstock.broker.staged_admission import StagedAdmission
+from penstock.broker.staged_copies import note_bug
+from penstock.broker.staged_destination import Channels
+from penstock.broker.topics import Topics
+from penstock.coordination.delay.records import Cancelled, Due
+from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.net.clock import Clock
+from penstock.protocol import penstock_pb2 as pb
+from penstock.registry.api import Registry
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+from penstock.storage.due_index import DueReader
+
+logger = logging.getLogger(__name__)
+
+_TICK_S: Final = 1.0
+_RETRY_S: Final = 0.5
+_DUE_MAX: Final = 2**62
+# Cancellations in one record: each is looked for in the index.
+_CANCELLED_PER_TURN: Final = 50
+
+
+class DelayParts(Protocol):
+    """What of a broker delayed messages need."""
+
+    @property
+    def registry(self) -> Registry: ...
+    @property
+    def topics(self) -> Topics: ...
+    @property
+    def partitions(self) -> Partitions: ...
+    @property
+    def leaders(self) -> Leaders: ...
+    @property
+    def channels(self) -> Channels: ...
+    @property
+    def driver(self) -> Driver: ...
+    @property
+    def flusher(self) -> Flusher: ...
+    @property
+    def clock(self) -> Clock: ...
+
+
+class DelayService:
+    """One for each term that this broker leads. All calls come from the event loop."""
+
+    def __init__(self, store: DelayedStore, parts: DelayParts) -> None:
+        clock = parts.clock
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self.writer = DelayedWriter(store, parts.driver, clock)
+        admission = StagedAdmission(parts.topics, parts.leaders, clock)
+        self.intake = Intake(self.writer, admission, clock)
+        destinations = DueDestinations(
+            registry=parts.registry,
+            leaders=parts.leaders,
+            channels=parts.channels,
+            driver=parts.driver,
+            clock=clock,
+        )
+        self.deliverer = Deliverer(
+            self.writer,
+            destinations,
+            parts.topics,
+            clock,
+            forget_lane=self.intake.forget_lane,
+        )
+        self.schedules = ScheduleKeeper(
+            self.writer, self.intake, parts.topics, clock, wake=self.deliverer.wake
+        )
+        self.cleaner = Cleaner(self.writer, parts.flusher, clock)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cancelled = 0
+
+    def start(self) -> None:
+        for work in (self._deliver, self.schedules.run, self._keep_house):
+            task = self._loop.create_task(self._again(work))
+            task.add_done_callback(note_bug)
+            self._tasks.append(task)
+
+    def end(self) -> list[asyncio.Task[None]]:
+        """Nothing more is begun. What is ending."""
+        for task in self._tasks:
+            task.cancel()
+        return [*self._tasks, *self.deliverer.end()]
+
+    async def stop(self) -> None:
+        """In good order: what has arrived is written down, so that nobody need ask."""
+        try:
+            async with asyncio.timeout(_TICK_S):
+                await self.deliverer.note_arrived()
+        except (PenstockError, TimeoutError) as error:
+            logger.info("What has arrived is found out by whoever comes next: %s", error)
+        await asyncio.gather(*self.end(), return_exceptions=True)
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """For as long as this broker leads."""
+        while self.writer.is_current:
+            try:
+                await work()
+            except PenstockError as error:
+                logger.warning("Delayed messages have to wait: %s", error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _deliver(self) -> None:
+        self.deliverer.recover()
+        await self.deliverer.run()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            await self.deliverer.note_arrived()
+            self.deliverer.tidy()
+            await self.deliverer.drop_gone()
+            if self.cleaner.is_due:
+                await self.cleaner.clean()
+
+    # --- what handlers ask for -----------------------------------------------------------------
+
+    def accept(self, request: pb.DelayRequest, payload: memoryview, accepted: Accepted) -> None:
+        def done(error: PenstockError | None, dues: Sequence[Due]) -> None:
+            accepted(error, dues)
+            if dues:
+                self.deliverer.wake(min(dues).due_ms)
+
+        self.intake.accept(request, payload, done)
+
+    async def cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
+        """Whether each was cancelled: if it waited, and is not on its way."""
+        if any(not (0 <= due_ms < _DUE_MAX and 0 < number < _DUE_MAX) for due_ms, number in dues):
+            raise InvalidRequest("That is no delayed message: give what its receipt says.")
+        outcomes: list[bool] = []
+        for at in range(0, len(dues), _CANCELLED_PER_TURN):
+            outcomes += await self._cancel(dues[at : at + _CANCELLED_PER_TURN])
+        return outcomes
+
+    async def _cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
+        await self.writer.freed()
+        self.writer.check_current()
+        found: dict[Due, Cancelled] = {}
+        outcomes = []
+        for due_ms, number in dues:
+            due = Due(due_ms, number)
+            entry = None
+            if due > self.writer.passed and due not in self.writer.cancelling:
+                entry = self._store.index.find(due_ms, number)
+            is_found = entry is not None and entry.lane in self._store.table.lanes
+            outcomes.append(is_found and due not in found)
+            if entry is not None and is_found:
+                found[due] = Cancelled(due, entry.lane, entry.size)
+        if found:
+            await self.writer.cancel(list(found.values()))
+            self._cancelled += len(found)
+        return outcomes
+
+    def describe(self, topic: str) -> pb.DescribeDelayedResponse:
+        self.writer.check_current()
+        table = self._store.table
+        response = pb.DescribeDelayedResponse(
+            delivered=self.deliverer.delivered,
+            cancelled=self._cancelled,
+            dropped=self.deliverer.dropped,
+            late_ms_max=self.deliverer.late_ms_max,
+            log_bytes=self._store.partition.replica.log.size_bytes,
+        )
+        by_topic: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        unnoted = self.deliverer.unnoted()
+        for lane in table.lanes.values():
+            if topic in ("", lane.topic):
+                messages, size_bytes = unnoted.get(lane.number, (0, 0))
+                by_topic[lane.topic][0] += lane.pending - messages
+                by_topic[lane.topic][1] += lane.pending_bytes - size_bytes
+        for name, (pending, pending_bytes) in sorted(by_topic.items()):
+            if pending > 0:
+                response.topics.add(topic=name, pending=pending, pending_bytes=pending_bytes)
+        if table.pending:
+            reader = DueReader(self._store.index, table.frontier)
+            response.next_due_ms = reader.next_due_ms() or 0
+        return response

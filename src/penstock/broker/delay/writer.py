@@ -1,0 +1,189 @@
+"""Who writes to `__delayed`: its leader, in the term in which it has read all that others wrote.
+
+It knows what is on its way into the log, which the store does not have yet. Not what is written and
+why. The invariants: nothing is written in another term than that of the reading; whoever waits for
+a record is told once, without an error only when it is committed and the store has it; and no
+message is accepted that would come before what was passed already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from penstock.broker.delay.store import DelayedStore
+from penstock.coordination.delay.records import (
+    CANCELLED,
+    Cancelled,
+    Due,
+    encode_cancelled,
+)
+from penstock.model.errors import NotCoordinator, PenstockError, StorageError
+from penstock.net.clock import Clock
+from penstock.records import build_batch
+from penstock.records.header import read_header
+from penstock.replication.driver import Driver
+
+Done = Callable[[PenstockError | None], None]
+ResultT = TypeVar("ResultT")
+
+
+class DelayedWriter:
+    """One for each term that this broker leads. All calls come from the event loop."""
+
+    def __init__(self, store: DelayedStore, driver: Driver, clock: Clock) -> None:
+        self.store = store
+        self._replica = store.partition.replica
+        self._term = self._replica.term
+        self._driver = driver
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self.passed = store.table.frontier
+        """Everything up to here was taken as due: a message that is accepted now comes later."""
+        self.cancelling: set[Due] = set()
+        """What is being cancelled, and must not be taken any more."""
+        self.recently_cancelled: set[tuple[int, int]] | None = None
+        """What was cancelled since somebody wants to know."""
+        # Messages on their way: (the offset behind them, the first that is due).
+        self._flying: deque[tuple[int, int]] = deque()
+        self._held: list[Callable[[], None]] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what the store has, and what is on its way, is all there is."""
+        replica = self._replica
+        return replica.is_leader and replica.term == self._term and self.store.partition.is_open
+
+    @property
+    def term(self) -> int:
+        return self._term
+
+    def check_current(self) -> None:
+        if self._replica.failure is not None:
+            raise self._replica.failure
+        if not self.is_current:
+            raise NotCoordinator("Delayed messages are looked after by another broker: ask which.")
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def propose(self, batches: Sequence[bytearray], done: Done | None = None) -> list[int]:
+        """Append; the end of the turn must follow. The offset of each batch, which holds if there
+        is no error."""
+        self.check_current()
+        assert batches
+        assert self._held is None, "held back"
+        *before, last = [memoryview(batch) for batch in batches]
+        offsets = [self._replica.propose(read_header(batch), batch, None) for batch in before]
+
+        def finished(error: PenstockError | None) -> None:
+            if error is None:
+                error = self._take_in()
+            if done is not None:
+                done(error)
+
+        offsets.append(self._replica.propose(read_header(last), last, finished))
+        return offsets
+
+    def fly(self, due_ms: int) -> None:
+        """What was just proposed has messages, the first of which is due then."""
+        self._flying.append((self._replica.log.next_offset, due_ms))
+
+    def write(self, *records: tuple[bytes, bytes]) -> asyncio.Future[PenstockError | None]:
+        """Append records of other kinds, each a batch of its own. The future is told when the store
+        has them."""
+        told: asyncio.Future[PenstockError | None] = self._loop.create_future()
+        self.propose([self.batch_of(record) for record in records], partial(_tell, told))
+        self._driver.end_turn()
+        return told
+
+    def batch_of(self, record: tuple[bytes, bytes]) -> bytearray:
+        return build_batch([record], timestamp_ms=self._clock.now_ms())
+
+    async def cancel(self, cancelled: Sequence[Cancelled]) -> None:
+        """Let these not come; they were found, and are not passed."""
+        dues = {each.due for each in cancelled}
+        told = self.write((CANCELLED, encode_cancelled(cancelled)))
+        self.cancelling |= dues
+        if self.recently_cancelled is not None:
+            self.recently_cancelled |= dues
+        try:
+            error = await told
+        finally:
+            self.cancelling -= dues
+        if error is not None:
+            raise error
+
+    def end_turn(self) -> None:
+        self._driver.end_turn()
+
+    @property
+    def lowest_flying_ms(self) -> int | None:
+        """When the first message is due that the index does not have yet."""
+        return min((due_ms for _, due_ms in self._flying), default=None)
+
+    def _take_in(self) -> PenstockError | None:
+        """Something is committed."""
+        try:
+            self.store.catch_up()
+        except StorageError as error:
+            return error
+        while self._flying and self._flying[0][0] <= self.store.applied:
+            self._flying.popleft()
+        return None
+
+    # --- holding back --------------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        return self._held is not None
+
+    def when_free(self, action: Callable[[], None]) -> None:
+        """Do it when nothing holds back any more."""
+        assert self._held is not None
+        self._held.append(action)
+
+    async def freed(self) -> None:
+        """Wait until nothing holds back."""
+        while self._held is not None:
+            free: asyncio.Future[None] = self._loop.create_future()
+            self._held.append(partial(_tell, free, None))
+            await free
+
+    async def write_settled(self, make: Callable[[], tuple[bytes, bytes]]) -> None:
+        """Write a record that is made from the store when it has all that was ever proposed: until
+        then nothing else is."""
+        assert self._held is None
+        self._held = []
+        try:
+            await self._settled()
+            record = make()
+        finally:
+            # From here on without a pause: nobody may come between.
+            held, self._held = self._held, None
+            self._loop.call_soon(self._go_on, held)
+        if (error := await self.write(record)) is not None:
+            raise error
+
+    def _go_on(self, held: list[Callable[[], None]]) -> None:
+        for action in held:
+            action()
+        self._driver.end_turn()
+
+    async def _settled(self) -> None:
+        """Wait until the store has everything."""
+        log = self._replica.log
+        while self.store.applied < log.next_offset:
+            self.check_current()
+            settled: asyncio.Future[PenstockError | None] = self._loop.create_future()
+            self._replica.when_committed(log.next_offset, partial(_tell, settled))
+            error = await settled or self._take_in()
+            if error is not None:
+                raise error
+
+
+def _tell(waiting: asyncio.Future[ResultT], result: ResultT) -> None:
+    if not waiting.done():  # whoever waited may be gone
+        waiting.set_result(result)
