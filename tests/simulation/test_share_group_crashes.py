@@ -16,11 +16,12 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.broker import group_log
-from penstock.broker.handlers.share_groups import read_share, share_heartbeat, write_share
+from penstock.broker.handlers.share_groups import read_share, write_share
 from penstock.coordination.group.share_messages import ShareReset
 from penstock.model.errors import UnknownGroup
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk
+from tests.share_support import share_heartbeat
 from tests.support import live_until_crash
 from tests.unit.broker.group_harness import Life, living
 

@@ -20,10 +20,13 @@ from penstock.broker.compaction import Compactor
 from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
+from penstock.broker.coordinator_calls import ask_groups
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
 from penstock.broker.delay.coordinator import DelayCoordinator
+from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.shares import Shares, States
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
@@ -32,6 +35,7 @@ from penstock.broker.group_coordinator import GroupCoordinator, coordinator_conf
 from penstock.broker.group_log import GroupLog
 from penstock.broker.handlers.claims import who_may_write
 from penstock.broker.handlers.hello import Hello
+from penstock.broker.handlers.share_groups import read_share, write_share
 from penstock.broker.handover import hand_over
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.kafka.dispatch import KafkaDispatcher
@@ -50,7 +54,7 @@ from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
-from penstock.protocol.calls import HELLO
+from penstock.protocol.calls import HELLO, READ_SHARE, WRITE_SHARE
 from penstock.registry.image import BrokerImage
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher, ThreadFlusher
@@ -119,6 +123,7 @@ class Broker:
         starting.callback(context.partitions.begin_closing)
         starting.callback(context.groups.begin_closing)
         starting.callback(context.staging.begin_closing)
+        starting.callback(context.shares.begin_closing)
         if company.peering is not None:
             starting.push_async_callback(
                 hand_over, context.partitions, company.peering, ground.driver, clock
@@ -210,6 +215,19 @@ class Broker:
         starting.push_async_callback(claims.stop)
         fair_turns = FairTurns()
         starting.callback(fair_turns.close)
+        forwarding = Forwarding(registry, leaders, channels, driver)
+        dead_letters, filters = DeadLetters(topics, forwarding, clock), Filters()
+        shares = Shares(
+            partitions,
+            States(
+                lambda request: ask_groups(context, READ_SHARE, read_share, request),
+                lambda request: ask_groups(context, WRITE_SHARE, write_share, request),
+            ),
+            dead_letters,
+            filters,
+            clock,
+        )
+        starting.push_async_callback(shares.stop)
         context = Context(
             config=config,
             loop=asyncio.get_running_loop(),
@@ -225,9 +243,11 @@ class Broker:
             staging=staging,
             clients=ground.clients,
             channels=channels,
-            forwarding=Forwarding(registry, leaders, channels, driver),
+            forwarding=forwarding,
+            dead_letters=dead_letters,
+            shares=shares,
             claims=claims,
-            filters=Filters(),
+            filters=filters,
             fair_turns=fair_turns,
             delays=delays,
             cluster=start_cluster_work(

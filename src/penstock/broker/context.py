@@ -10,8 +10,10 @@ from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
 from penstock.broker.delay.coordinator import DelayCoordinator
+from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.shares import Shares
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator
@@ -50,3 +52,5 @@ class Context:
     filters: Filters
     fair_turns: FairTurns
     delays: DelayCoordinator
+    dead_letters: DeadLetters
+    shares: Shares

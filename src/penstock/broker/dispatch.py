@@ -24,6 +24,7 @@ from penstock.broker.handlers import (
     fetch,
     group_members,
     groups,
+    leases,
     produce,
     removals,
     replies,
@@ -52,6 +53,8 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.REPLY.number: replies.reply,
     calls.DELAY.number: delay.delay,
     calls.APPEND_DUE.number: delay.deliver_due,
+    calls.LEASE.number: leases.lease,
+    calls.SETTLE.number: leases.settle,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -77,6 +80,7 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.CHANGE_PLACEMENT.number: cluster.change_placement,
     calls.ELECT_LEADERS.number: cluster.elect_leaders,
     calls.DESCRIBE_BROKER.number: cluster.describe_broker,
+    calls.DEAD_LETTER.number: leases.dead_letter,
     calls.READ_SHARE.number: share_groups.read_share,
     calls.WRITE_SHARE.number: share_groups.write_share,
     calls.CLAIM_TOPIC.number: claims.claim_topic,

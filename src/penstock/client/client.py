@@ -25,6 +25,8 @@ from penstock.client.receipts import Receipt
 from penstock.client.requests import Requests
 from penstock.client.routes import Routes
 from penstock.client.schedules import Schedules
+from penstock.client.shared_consumer import SharedConsumer
+from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.client.staged_write import (
     CommittedWrite,
     StagedAttempt,
@@ -61,7 +63,7 @@ class Client:
         self._bootstrap = bootstrap
         self._config = config
         self._members: dict[
-            Producer | Consumer | StagedWrite, None
+            Producer | Consumer | SharedConsumer | StagedWrite, None
         ] = {}  # in the order they were made
         self._publisher: Producer | None = None
         self._connected: _Connected | None = None
@@ -214,6 +216,31 @@ class Client:
             raise InvalidRequest("There is no topic to subscribe to: name at least one.")
         return self.consumer(*topics, **settings)
 
+    def share(
+        self, *topics: str, source: Any = None, **settings: Unpack[SharedConsumerSettings]
+    ) -> SharedConsumer:
+        """Share topics with the others of a group, message by message: more members than there are
+        partitions, each message leased to one of them.
+
+            async for message in mq.share("orders", group="workers"):
+                await message.ack()  # or .fail(reason), .release(), .reject(reason), .extend()
+
+        source: whom messages tell what became of them instead of the consumer, for facades.
+        """
+        if not topics:
+            raise InvalidRequest("There is no topic to share: name at least one.")
+        connected = self._connection()
+        consumer = SharedConsumer(
+            connected.routes,
+            self._config,
+            topics,
+            SharedConsumerConfig(**settings),
+            source=source,
+            on_end=self._forget,
+        )
+        self._members[consumer] = None
+        return consumer
+
     def read_range(
         self,
         topic: str,
@@ -311,7 +338,7 @@ class Client:
             raise ClientClosed("The client is not connected: use it inside its `async with`.")
         return self._connected
 
-    def _forget(self, member: Producer | Consumer | StagedWrite) -> None:
+    def _forget(self, member: Producer | Consumer | SharedConsumer | StagedWrite) -> None:
         self._members.pop(member, None)
 
 

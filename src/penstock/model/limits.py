@@ -161,6 +161,8 @@ SHARE_STATE_BYTES_EACH: Final = 512
 # partitions in all of them.
 SHARE_SESSIONS_MAX: Final = 2_000
 SHARE_SESSION_PARTITIONS_MAX: Final = 200_000
+# Shared groups in the partitions that one broker leads, each in memory with its window.
+SHARES_MAX: Final = 10_000
 
 # --- fetches -----------------------------------------------------------------------------------
 

@@ -47,6 +47,14 @@ class SliceableBatch:
         self.offsets, self._ends = locate_records(self._header, batch, bytes_max)
         self._records = batch[HEADER_BYTES:]
 
+    @property
+    def base_offset(self) -> int:
+        return self._header.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self._header.next_offset
+
     def between(self, first: int, last: int) -> bytes | bytearray | memoryview:
         """The records of these offsets, both included; the whole batch as it is if that is all of
         them, and nothing if there are none."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
+from penstock.broker.delivery.filters import Filters
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
 from penstock.broker.group_snapshot import build_batches
@@ -48,6 +49,7 @@ class Life:
     clock: ManualClock
     leaders: Leaders
     config: BrokerConfig
+    filters: Filters = field(default_factory=Filters)
 
     @property
     def context(self) -> Context:

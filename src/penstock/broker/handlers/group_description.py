@@ -7,10 +7,13 @@ place in it or one of its members has it.
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.handlers.share_groups import named, settings_message
+from penstock.broker.share_places import standing_place
 from penstock.coordination.group.classic import ClassicGroup
 from penstock.coordination.group.consumer import ConsumerGroup
 from penstock.coordination.group.coordinator import Coordinator, listed_group
 from penstock.coordination.group.offsets import Place
+from penstock.coordination.group.share import ShareGroup
 from penstock.coordination.group.subscription import partitions_of, topics_of
 from penstock.coordination.group.table import Group
 from penstock.model.errors import PenstockError, UnknownGroup
@@ -30,11 +33,47 @@ def described_group(context: Context, groups: Coordinator, name: str) -> pb.Desc
         description = machine.describe()
         response.assignor, response.epoch = description.assignor, description.epoch
         response.members.extend(_consumer_members(context, machine))
+    elif isinstance(machine, ShareGroup):
+        response.members.extend(_share_members(context, machine))
+        response.settings.CopyFrom(settings_message(machine.facts.settings))
+        _add_standings(context, groups, response)
+        return response
     elif isinstance(machine, ClassicGroup):
         response.assignor = machine.describe().protocol
         response.members.extend(_classic_members(context, machine))
     _add_places(context, group, response)
     return response
+
+
+def _share_members(context: Context, machine: ShareGroup) -> list[_Member]:
+    return [
+        _Member(
+            member_id=one.member_id,
+            client_name=one.client_id,
+            client_host=one.client_host,
+            member_epoch=one.member_epoch,
+            topics=one.topic_names,
+            assignment=named(context.registry.image, one.assigned),
+        )
+        for one in machine.describe().members
+    ]
+
+
+def _add_standings(
+    context: Context, groups: Coordinator, response: pb.DescribeGroupResponse
+) -> None:
+    """Where a shared group stands: what its members take is leased, not owned."""
+    for kept in groups.shared.places(response.group):
+        standing = standing_place(context, kept)
+        response.places.add(
+            topic=kept.topic,
+            partition=kept.partition,
+            offset=standing.start,
+            acknowledged=standing.done_beyond,
+            dead=standing.dead,
+            expired=standing.expired,
+            high_watermark=standing.high_watermark,
+        )
 
 
 def _consumer_members(context: Context, machine: ConsumerGroup) -> list[_Member]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
+from penstock.broker.handlers.share_groups import share_heartbeat, share_response
 from penstock.broker.session import Session
 from penstock.coordination.group.assignment import Assignment, collect
 from penstock.coordination.group.consumer_messages import (
@@ -21,6 +22,7 @@ from penstock.coordination.group.consumer_messages import (
 )
 from penstock.coordination.group.membership import MANUAL
 from penstock.coordination.group.pace import native_interval_ms
+from penstock.coordination.group.share_messages import ShareHeartbeatAnswer
 from penstock.coordination.group.subscriptions import lose_member
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import CLIENT_NAME_LENGTH_MAX
@@ -38,8 +40,23 @@ def group_heartbeat(
     del payload
     request = parse(pb.GroupHeartbeatRequest, envelope)
     if request.shared:
-        raise InvalidRequest("This broker does not serve shared groups.")
-    _exclusive_heartbeat(context, session, message_id, request)
+        _shared_heartbeat(context, session, message_id, request)
+    else:
+        _exclusive_heartbeat(context, session, message_id, request)
+
+
+def _shared_heartbeat(
+    context: Context, session: Session, message_id: int, request: pb.GroupHeartbeatRequest
+) -> None:
+    def answer(what: object) -> None:
+        if isinstance(what, PenstockError):
+            session.channel.answer_error(message_id, what)
+            return
+        assert isinstance(what, ShareHeartbeatAnswer), what
+        response = share_response(context, what)
+        session.channel.answer(message_id, pb.CALL_GROUP_HEARTBEAT, response.SerializeToString())
+
+    share_heartbeat(context, request, answer)
 
 
 def _exclusive_heartbeat(

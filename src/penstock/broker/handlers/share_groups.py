@@ -30,10 +30,8 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.image import ClusterImage
 
 
-async def share_heartbeat(
-    context: Context, request: pb.GroupHeartbeatRequest
-) -> pb.GroupHeartbeatResponse:
-    """A member of a shared group joins, stays or leaves."""
+def share_heartbeat(context: Context, request: pb.GroupHeartbeatRequest, answer: Answer) -> None:
+    """A member of a shared group joins, stays or leaves. Answered with ShareHeartbeatAnswer."""
     check_count("topics", len(request.topics))
     if request.claims or request.assignor or request.HasField("instance_id"):
         raise InvalidRequest(
@@ -47,18 +45,18 @@ async def share_heartbeat(
         new_incarnation=uuid.uuid4().hex,
         client_id=request.client_name,
         topic_names=frozenset(request.topics) if is_told else None,
-        settings=_wanted(request.settings) if request.HasField("settings") else None,
+        settings=_wanted(context, request.settings) if request.HasField("settings") else None,
+        is_point_to_point=request.point_to_point,
+    )
+    context.groups.submit(
+        answer,
+        lambda groups, now_ms: groups.shared.heartbeat(
+            answer, request.group, heartbeat, context.groups.topic_facts(), now_ms
+        ),
     )
 
-    def ask(answer: Answer) -> None:
-        context.groups.submit(
-            answer,
-            lambda groups, now_ms: groups.shared.heartbeat(
-                answer, request.group, heartbeat, context.groups.topic_facts(), now_ms
-            ),
-        )
 
-    told: ShareHeartbeatAnswer = await answered(context, ask)
+def share_response(context: Context, told: ShareHeartbeatAnswer) -> pb.GroupHeartbeatResponse:
     response = pb.GroupHeartbeatResponse(
         member_epoch=told.member_epoch, heartbeat_interval_ms=told.heartbeat_interval_ms
     )
@@ -131,9 +129,12 @@ def named(image: ClusterImage, partitions: Assignment) -> list[pb.OwnedTopic]:
     ]
 
 
-def _wanted(settings: pb.SharedSettings) -> WantedSettings:
+def _wanted(context: Context, settings: pb.SharedSettings) -> WantedSettings:
     wanted = settings.filter
     check_count("tags", len(wanted.tags))
+    if wanted.ByteSize():
+        # So that whoever writes it is told what is wrong with it.
+        context.filters.compiled(wanted)
     return WantedSettings(
         ordered_by_key=settings.ordered_by_key,
         lease_ms=settings.lease_ms or None,

@@ -20,7 +20,7 @@ IsAvailable = Callable[[int, int], bool]
 
 
 class Ready:
-    """Two heaps: beneath the ceiling in the order of handing out, above it by offset."""
+    """Two heaps in the order of handing out: beneath the ceiling, and above it."""
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
@@ -34,15 +34,18 @@ class Ready:
         if first < self.ceiling:
             heappush(self._beneath, (-priority, first))
         else:
-            heappush(self._above, (first, priority))
+            heappush(self._above, (-priority, first))
 
     def raise_ceiling(self, ceiling: int) -> None:
         assert ceiling >= self.ceiling, (ceiling, self.ceiling)
         self.ceiling = ceiling
-        above = self._above
-        while above and above[0][0] < ceiling:
-            first, priority = heappop(above)
-            heappush(self._beneath, (-priority, first))
+        above, self._above = self._above, []
+        for entry in above:
+            if entry[1] < ceiling:
+                heappush(self._beneath, entry)
+            else:
+                self._above.append(entry)
+        heapify(self._above)
 
     def next(self, is_available: IsAvailable) -> int | None:
         """The offset from which on messages are to be handed out next. It stays until `take`."""
@@ -58,13 +61,13 @@ class Ready:
         """What `next` told is handed out."""
         heappop(self._beneath)
 
-    def next_above(self, is_available: IsAvailable) -> int | None:
-        """The first offset that the ceiling alone keeps from being handed out."""
+    def next_above(self, is_available: IsAvailable) -> tuple[int, int] | None:
+        """The offset that would be next, if the ceiling did not keep it, and its priority."""
         above = self._above
         while above:
-            first, priority = above[0]
-            if is_available(first, priority):
-                return first
+            priority, first = above[0]
+            if is_available(first, -priority):
+                return first, -priority
             heappop(above)
         return None
 
@@ -79,13 +82,12 @@ class Ready:
             if first < self.ceiling:
                 self._beneath.append((-priority, first))
             else:
-                self._above.append((first, priority))
+                self._above.append((-priority, first))
         heapify(self._beneath)
         heapify(self._above)
 
     def check(self, needed: Iterable[tuple[int, int]]) -> None:
         """Whether there is an entry for each of these offsets and priorities. For tests."""
-        beneath = {(first, -priority) for priority, first in self._beneath}
         for first, priority in needed:
-            entries = beneath if first < self.ceiling else self._above
-            assert (first, priority) in entries, (first, priority, self.ceiling)
+            entries = self._beneath if first < self.ceiling else self._above
+            assert (-priority, first) in entries, (first, priority, self.ceiling)

@@ -178,6 +178,7 @@ class SharePartition:
         self.expire(now_ms)
         window, leases, left = self.window, [], messages_max
         until_ms = now_ms + self.settings.lease_ms
+        given = 0
         while left > 0 and (piece := window.next_available()) is not None:
             first, end, state = piece
             end = min(end, first + left)
@@ -187,9 +188,12 @@ class SharePartition:
             attempt = state.attempts + 1
             leases.append(Lease(first, end - 1, max(attempt, 1 + state.is_doubtful)))
             left -= end - first
+            given = state.priority
             self._ceiling.leased(end, end - first)
-        if left > 0 and (above := window.ready.next_above(window.is_available)) is not None:
-            self._ceiling.asked(above + left)
+        above = window.ready.next_above(window.is_available)
+        if above is not None and (left > 0 or above[1] > given):
+            # Also for one that should have come before these: it comes before the next.
+            self._ceiling.asked(above[0] + max(left, 1))
         return leases
 
     @property
@@ -338,18 +342,30 @@ class SharePartition:
     def snapshot(self) -> Snapshot:
         """The state to write now: everything that was settled, and a ceiling that is raised."""
         ceiling = self._ceiling.next(self.window.ready.ceiling, self.start)
-        state = ShareState(
-            start=self.start,
-            ceiling=ceiling,
-            acknowledged=self._acknowledged,
-            expired=self.window.expired,
-            dead=self._dead,
-            runs=[saved_run(piece) for piece in self.window.runs],
-        )
         self._ceiling.written()
         self._is_changed = False
         self._saved = (self.start, self.window.expired)
-        return Snapshot(encode_share_state(state), ceiling, self.window.deviations.unsaved)
+        return Snapshot(self._state(ceiling), ceiling, self.window.deviations.unsaved)
+
+    def last_state(self) -> bytes | None:
+        """What to write when nobody leases from this machine ever again, and it is let go: with no
+        lease about, whoever comes next need not wait for any. None while there is one."""
+        counts = self.window.runs.counts
+        if counts[Kind.LEASED] or counts[Kind.IN_DOUBT]:
+            return None
+        return self._state(self.start)
+
+    def _state(self, ceiling: int) -> bytes:
+        return encode_share_state(
+            ShareState(
+                start=self.start,
+                ceiling=ceiling,
+                acknowledged=self._acknowledged,
+                expired=self.window.expired,
+                dead=self._dead,
+                runs=[saved_run(piece) for piece in self.window.runs],
+            )
+        )
 
     def durable(self, snapshot: Snapshot) -> None:
         """The snapshot is durable. Settlements made before it was taken may be answered now."""

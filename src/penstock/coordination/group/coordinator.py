@@ -98,7 +98,7 @@ class Coordinator:
         self._config = config
         self._topic_id_of = topic_id_of
         self.table = GroupTable(config)
-        self.shared = SharedGroups(config, self.table)
+        self.shared = SharedGroups(config, self.table, topic_id_of)
         # When the next sweep begins, when the last one did, and the groups it has yet to look at.
         # None: an interval from now. A clock that is wrong at a start is set right meanwhile.
         self._sweep_ms: int | None = None

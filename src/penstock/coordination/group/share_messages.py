@@ -46,6 +46,8 @@ class ShareHeartbeat:
     client_host: str = ""
     topic_names: frozenset[str] | None = None
     settings: WantedSettings | None = None
+    is_point_to_point: bool = False
+    """The topics are to be this group's alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

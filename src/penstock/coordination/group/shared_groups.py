@@ -8,10 +8,12 @@ again takes nothing from whoever leads a partition for the one before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from penstock.coordination.group.consumer_messages import JOIN_EPOCH, Topics
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.offsets import check_group_name
+from penstock.coordination.group.point_to_point import TopicIdOf
 from penstock.coordination.group.share import ShareGroup
 from penstock.coordination.group.share_messages import (
     ShareGroupDescription,
@@ -21,6 +23,7 @@ from penstock.coordination.group.share_messages import (
     ShareReset,
 )
 from penstock.coordination.group.share_states import KeptState
+from penstock.coordination.group.subscriptions import readers_of
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
 from penstock.model.errors import GroupNotEmpty, PenstockError, UnknownGroup, UnknownMember
 
@@ -28,9 +31,12 @@ from penstock.model.errors import GroupNotEmpty, PenstockError, UnknownGroup, Un
 class SharedGroups:
     """The shared ones among all groups."""
 
-    def __init__(self, config: CoordinatorConfig, table: GroupTable) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, table: GroupTable, topic_id_of: TopicIdOf
+    ) -> None:
         self._config = config
         self._table = table
+        self._topic_id_of = topic_id_of
 
     # --- members -------------------------------------------------------------------------------
 
@@ -41,6 +47,13 @@ class SharedGroups:
         if request.member_epoch != JOIN_EPOCH and self._table.get(name) is None:
             raise UnknownMember  # so that it joins again
         self._table.check_room(name, request.member_id)
+        taken, names = self._table.point_to_point, request.topic_names or frozenset()
+        taking: dict[str, str] = {}
+        if request.is_point_to_point:
+            readers = partial(readers_of, self._table)
+            taking = taken.take(name, names, self._topic_id_of, readers)
+        else:
+            taken.check(name, names, self._topic_id_of)
         group = self._table.get_or_create(name)
         machine = group.machine
         if not isinstance(machine, ShareGroup):
@@ -56,6 +69,8 @@ class SharedGroups:
             effects.records.extend(self._table.forget_members(group))
             group.machine = machine
         effects.extend(acted)
+        if not any(isinstance(answer, PenstockError) for _, answer in acted.answers):
+            effects.records.extend(taken.give(name, taking))
         return self._table.acted(group, effects)
 
     # --- leaders of partitions -----------------------------------------------------------------

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.broker.handlers.share_groups import read_share, share_heartbeat, write_share
+from penstock.broker.handlers.share_groups import read_share, write_share
 from penstock.model.delivery_errors import InconsistentSubscription, InvalidFilter
 from penstock.model.errors import (
     CoordinatorLoading,
@@ -24,6 +24,7 @@ from penstock.model.limits import SHARE_STATE_BYTES_MAX
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import SimulatedDisk
+from tests.share_support import share_heartbeat
 from tests.support import running
 from tests.unit.broker.group_harness import Gate, Life, living
 

@@ -1,0 +1,110 @@
+"""Messages that nobody could deal with, into the dead-letter topic of their group (R-DEL-9).
+
+Not the decision that one is dead, and not what is done with it later. The invariants: when `bury`
+returns, the dead letters are committed; a message that is buried twice, because the broker that did
+it was lost in between, is one dead letter, since the topic keeps one of each key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.broker.forwarding import Forwarding
+from penstock.broker.partition import Partition
+from penstock.broker.topics import Topics
+from penstock.coordination.delivery.dead_letter import (
+    SourceMessage,
+    dead_letter_headers,
+    dead_letter_key,
+    dead_letter_topic,
+)
+from penstock.coordination.delivery.share_settings import DeadMessage
+from penstock.model.errors import OffsetOutOfRange, PenstockError, TopicExists
+from penstock.model.ids import TopicPartition
+from penstock.model.limits import BATCH_BYTES_MAX, KIB
+from penstock.net.clock import Clock
+from penstock.records import BatchBuilder, Message, decode_messages
+
+logger = logging.getLogger(__name__)
+
+_SETTINGS: Final = {
+    "cleanup_policy": "compact",
+    # A message as large as any topic takes, with its headers and those that tell of its death.
+    "batch_bytes_max": str(BATCH_BYTES_MAX),
+}
+# Beyond it a batch is closed: several dead ones travel together.
+_BATCH_BYTES: Final = 256 * KIB
+
+
+class DeadLetters:
+    """One per broker."""
+
+    def __init__(self, topics: Topics, forwarding: Forwarding, clock: Clock) -> None:
+        self._topics = topics
+        self._forwarding = forwarding
+        self._clock = clock
+
+    async def bury(self, group: str, partition: Partition, dead: Iterable[DeadMessage]) -> None:
+        """Copy them to the group's dead-letter topic. PenstockError: perhaps not all are there."""
+        builder = BatchBuilder(BATCH_BYTES_MAX)
+        for one in dead:
+            message = _find(partition, one.offset)
+            if message is None:
+                logger.warning(
+                    "Offset %d of %s was to become a dead letter of group %s, and is gone.",
+                    one.offset,
+                    partition.name,
+                    group,
+                )
+                continue
+            now_ms = self._clock.now_ms()
+            key = dead_letter_key(message.topic, message.partition, message.offset)
+            source = SourceMessage(
+                topic=message.topic,
+                partition=message.partition,
+                offset=message.offset,
+                timestamp_ms=message.timestamp_ms,
+                key=message.key,
+                headers=message.headers,
+            )
+            headers = dead_letter_headers(source, group, one.reason, one.attempts, now_ms)
+            builder.append(now_ms, key, message.value, headers)
+            if builder.size_bytes >= _BATCH_BYTES:
+                await self._append(group, builder.build())
+                builder = BatchBuilder(BATCH_BYTES_MAX)
+        if builder.record_count:
+            await self._append(group, builder.build())
+
+    async def _append(self, group: str, batch: bytes | bytearray) -> None:
+        topic = dead_letter_topic(group)
+        if not self._topics.is_known(topic):
+            try:
+                await self._topics.create(topic, 1, _SETTINGS)
+            except TopicExists:
+                """Another broker has made it meanwhile."""
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: PenstockError | None) -> None:
+            if committed.done():
+                return
+            if error is None:
+                committed.set_result(None)
+            else:
+                committed.set_exception(error)
+
+        self._forwarding.append(TopicPartition(topic, 0), batch, done)
+        await committed
+
+
+def _find(partition: Partition, offset: int) -> Message | None:
+    try:
+        payload = partition.read(offset, 1).read()
+    except OffsetOutOfRange:
+        return None
+    name = partition.name
+    for message in decode_messages(payload, name.topic, name.partition, offset):
+        return message if message.offset == offset else None
+    return None

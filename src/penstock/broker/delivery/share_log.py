@@ -1,0 +1,150 @@
+"""A partition's log as one shared group sees it: what there is to hand out, and its bytes.
+
+Not who gets what. A batch is opened only where that is needed: to order by key, to filter, and
+where a header of the queue's own may stand in it. The invariants: every offset up to where it was
+read is told once, as there or as nothing to hand out; a payload has the leased messages and no
+others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from penstock.broker.partition import Partition
+from penstock.coordination.delivery.message_details import MessageDetails, details_of
+from penstock.coordination.delivery.share_partition import SharePartition
+from penstock.coordination.delivery.share_settings import Lease
+from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
+from penstock.model.message_headers import PREFIX
+from penstock.records import Message, decode_batch
+from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer, check_batch, read_header
+from penstock.records.slicing import SliceableBatch
+
+Matches = Callable[[Message], bool]
+
+# Read of the log in one go, and in one turn of the loop.
+_CHUNK_BYTES: Final = 256 * KIB
+_TURN_BYTES: Final = 1 * MIB
+# Opened batches that are kept for the next who leases a part of them.
+_OPENED_MAX: Final = 4
+_PREFIX: Final = PREFIX.encode()
+
+
+class ShareLog:
+    """One per share."""
+
+    def __init__(
+        self, partition: Partition, *, is_ordered_by_key: bool, matches: Matches | None
+    ) -> None:
+        """matches: which messages are for the group; None: all."""
+        self._partition = partition
+        self._is_ordered_by_key = is_ordered_by_key
+        self._matches = matches
+        self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
+
+    def feed(self, machine: SharePartition, now_ms: int) -> bool:
+        """Tell the machine what there is, as far as it wants to know, in one turn of the loop.
+        True if there is more that it wants."""
+        replica = self._partition.replica
+        machine.forget_before(replica.log.start_offset)
+        left_bytes = _TURN_BYTES
+        while (wanted := machine.wanted) is not None and wanted < replica.high_watermark:
+            if left_bytes <= 0:
+                return True
+            chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
+            left_bytes -= len(chunk)
+            for header, batch in _batches(chunk):
+                self._offer(machine, header, batch, now_ms)
+        return False
+
+    def payload(self, leases: Sequence[Lease], bytes_max: int) -> tuple[list[Buffer], list[Lease]]:
+        """The batches of the leased messages, as far as they fit, and the leases that do; at least
+        those of one batch."""
+        pieces: list[Buffer] = []
+        size_bytes = 0
+        for index, lease in enumerate(leases):
+            offset = lease.first
+            while offset <= lease.last:
+                opened = self._batch_at(offset)
+                piece = opened.between(offset, lease.last)
+                if pieces and size_bytes + len(piece) > bytes_max:
+                    fitting = list(leases[:index])
+                    if offset > lease.first:
+                        fitting.append(lease._replace(last=offset - 1))
+                    return pieces, fitting
+                if len(piece):
+                    pieces.append(piece)
+                    size_bytes += len(piece)
+                offset = opened.next_offset
+        return pieces, list(leases)
+
+    def _batch_at(self, offset: int) -> SliceableBatch:
+        for opened in self._opened:
+            if opened.base_offset <= offset < opened.next_offset:
+                return opened
+        batch = memoryview(self._partition.read(offset, 1).read())
+        header = check_batch(batch)
+        opened = SliceableBatch(header, batch[: header.length], OPENED_BATCH_BYTES_MAX)
+        self._opened.append(opened)
+        return opened
+
+    def _offer(
+        self, machine: SharePartition, header: BatchHeader, batch: memoryview, now_ms: int
+    ) -> None:
+        wanted = machine.wanted
+        if wanted is None or header.next_offset <= wanted:
+            return
+        skipped: list[tuple[int, int]] = []
+        details: list[MessageDetails] = []
+        first = max(wanted, header.base_offset)
+        if wanted < first:
+            skipped.append((wanted, first))  # compaction has taken whole batches
+        if header.is_control or not header.record_count:
+            skipped.append((first, header.next_offset))
+        elif not self._is_plain(header, batch):
+            self._look_into(header, batch, first, skipped, details)
+        machine.offer(wanted, header.next_offset, now_ms, skipped=skipped, details=details)
+
+    def _look_into(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        first: int,
+        skipped: list[tuple[int, int]],
+        details: list[MessageDetails],
+    ) -> None:
+        expected = first
+        for message in decode_batch(header, batch, OPENED_BATCH_BYTES_MAX):
+            offset = message.offset
+            if offset < first:
+                continue
+            if self._matches is not None and not self._matches(message):
+                continue  # like one that is not there
+            if expected < offset:
+                skipped.append((expected, offset))
+            expected = offset + 1
+            found = details_of(
+                offset, message.key, message.headers, is_ordered_by_key=self._is_ordered_by_key
+            )
+            if found is not None:
+                details.append(found)
+        if expected < header.next_offset:
+            skipped.append((expected, header.next_offset))
+
+    def _is_plain(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Whether nothing in the records matters."""
+        if self._is_ordered_by_key or self._matches is not None or header.codec:
+            return False
+        if header.record_count != header.last_offset_delta + 1:
+            return False  # compaction has taken some
+        return _PREFIX not in bytes(batch[HEADER_BYTES:])
+
+
+def _batches(chunk: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    position = 0
+    while position < len(chunk):
+        header = read_header(chunk, position)
+        yield header, chunk[position : position + header.length]
+        position += header.length

@@ -1,0 +1,159 @@
+"""Shared groups: messages leased to one member, what became of them, and dead letters of exclusive
+groups (R-DEL-3, R-DEL-9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.broker.context import Context
+from penstock.broker.delivery.share import Ask, Leased, Settled
+from penstock.broker.partition import Partition
+from penstock.broker.session import Session
+from penstock.coordination.delivery.share_settings import DeadMessage, Settlement
+from penstock.coordination.group.offsets import check_group_name
+from penstock.model.errors import InvalidRequest, InvalidTopic, PenstockError
+from penstock.model.ids import is_internal
+from penstock.model.limits import (
+    FETCH_WAIT_MS_MAX,
+    FETCHES_WAITING_MAX,
+    KIB,
+    MEMBER_NAME_LENGTH_MAX,
+    NAMES_PER_CALL_MAX,
+)
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import parse
+
+# Room in the answer's frame for its header and envelope.
+_FRAME_OVERHEAD: Final = 256 * KIB
+
+
+def lease(
+    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+) -> None:
+    del payload
+    request = parse(pb.LeaseRequest, envelope)
+    _check_names(request.group, request.member_id, request.topic)
+    if not request.messages_max:
+        raise InvalidRequest("Lease asks for no messages: set messages_max to 1 or more.")
+    partition = context.leaders.find(request.topic, request.partition)
+    _LeaseAnswer(context, session, message_id, request, partition).start()
+
+
+def settle(
+    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+) -> None:
+    del payload
+    request = parse(pb.SettleRequest, envelope)
+    _check_names(request.group, request.member_id, request.topic)
+    if len(request.ranges) > NAMES_PER_CALL_MAX:
+        raise InvalidRequest(
+            f"Settle has {len(request.ranges)} ranges: {NAMES_PER_CALL_MAX} is the limit."
+        )
+    partition = context.leaders.find(request.topic, request.partition)
+    settled = [_settled(one) for one in request.ranges]
+
+    def told(errors: Sequence[PenstockError | None]) -> None:
+        # The broker as a whole cannot do it now: the client tries again, elsewhere perhaps.
+        retriable = next((one for one in errors if one is not None and one.retriable), None)
+        if retriable is not None:
+            session.channel.answer_error(message_id, retriable)
+            return
+        response = pb.SettleResponse()
+        for error in errors:
+            outcome = response.outcomes.add()
+            if error is not None:
+                outcome.code, outcome.message = error.code, error.message
+        session.channel.answer(message_id, pb.CALL_SETTLE, response.SerializeToString())
+
+    context.shares.settle(request.group, partition, request.member_id, settled, told)
+
+
+async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.DeadLetterResponse:
+    """Of an exclusive group, whose member has given up on a message. It goes on by itself."""
+    check_group_name(request.group)
+    partition = context.leaders.find(request.topic, request.partition)
+    dead = DeadMessage(request.offset, max(request.attempts, 1), request.reason)
+    await context.dead_letters.bury(request.group, partition, [dead])
+    return pb.DeadLetterResponse()
+
+
+class _LeaseAnswer(Ask):
+    """A long poll: answered when there is something to lease, or with nothing when its time is
+    up; forgotten when its client goes."""
+
+    __slots__ = ("_context", "_message_id", "_partition", "_request", "_session", "_timer")
+
+    def __init__(
+        self,
+        context: Context,
+        session: Session,
+        message_id: int,
+        request: pb.LeaseRequest,
+        partition: Partition,
+    ) -> None:
+        bytes_max = min(request.bytes_max, context.config.frame_bytes_max - _FRAME_OVERHEAD)
+        super().__init__(request.member_id, request.messages_max, bytes_max)
+        self._context = context
+        self._session = session
+        self._message_id = message_id
+        self._request = request
+        self._partition = partition
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        wait_ms = min(self._request.max_wait_ms, FETCH_WAIT_MS_MAX)
+        if self._session.waiting_count >= FETCHES_WAITING_MAX:
+            wait_ms = 0
+        self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
+        self._session.on_close(self, self._client_gone)
+        self._context.shares.ask(self._request.group, self._partition, self, self._session)
+
+    def answer(self, leased: Leased) -> None:
+        self._forget()
+        response = pb.LeaseResponse(lease_ms=leased.lease_ms)
+        for first, last, attempt in leased.leases:
+            response.leases.add(first=first, last=last, attempt=attempt)
+        self._session.channel.answer_all(
+            self._message_id, pb.CALL_LEASE, response.SerializeToString(), leased.payload
+        )
+
+    def refuse(self, error: PenstockError) -> None:
+        self._forget()
+        self._session.channel.answer_error(self._message_id, error)
+
+    def _time_up(self) -> None:
+        self._give_up()
+        self.answer(Leased((), (), 0))
+
+    def _client_gone(self) -> None:
+        self._give_up()
+        self._forget()
+
+    def _give_up(self) -> None:
+        self._context.shares.give_up(self._request.group, self._partition, self)
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._session.forget(self)
+
+
+def _settled(one: pb.SettleRequest.Range) -> Settled:
+    try:
+        kind = Settlement(one.kind)
+    except ValueError:
+        raise InvalidRequest(f"Settle has an outcome of an unknown kind {one.kind}.") from None
+    return Settled(one.first, one.last, kind, one.delay_ms, one.reason)
+
+
+def _check_names(group: str, member_id: str, topic: str) -> None:
+    check_group_name(group)
+    if not 1 <= len(member_id) <= MEMBER_NAME_LENGTH_MAX:
+        raise InvalidRequest(
+            f"A member's name has {len(member_id)} characters: give it 1 to "
+            f"{MEMBER_NAME_LENGTH_MAX}."
+        )
+    if is_internal(topic):
+        raise InvalidTopic(f"{topic!r} holds the broker's own state: it is not for shared groups.")

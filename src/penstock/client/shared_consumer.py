@@ -1,0 +1,297 @@
+"""Reads topics together with others, message by message: a member of a shared group (R-DEL-3).
+
+Each message is leased to one member, which says what became of it: dealt with, given back, failed,
+or never to be dealt with. Order is given up, or kept for each key (R-DEL-11). Membership is
+`share_membership`'s, leases are `lease_lane`'s, outcomes `settler`'s. The invariant: a message is
+handed out while its lease runs, and settled at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from penstock.client.config import ClientConfig
+from penstock.client.lease_lane import Hold, LeaseLane
+from penstock.client.routes import Routes
+from penstock.client.settler import (
+    ACKNOWLEDGED,
+    EXTEND,
+    FAIL,
+    REJECT,
+    RELEASE,
+    Outcome,
+    Settler,
+)
+from penstock.client.share_membership import ShareMembership
+from penstock.client.shared_settings import SharedConsumerConfig
+from penstock.client.tasks import TaskScope
+from penstock.model.errors import ClientClosed, InvalidRequest, PenstockError
+from penstock.model.ids import TopicPartition
+from penstock.protocol import penstock_pb2 as pb
+from penstock.records import Message
+
+logger = logging.getLogger(__name__)
+
+# Who closes a consumer waits no longer for a broker that is gone.
+_CLOSE_TIMEOUT_S: Final = 5.0
+
+
+class SharedConsumer:
+    """Made by `Client.subscribe(..., shared=True)`; begins when it is entered or first read."""
+
+    def __init__(
+        self,
+        routes: Routes,
+        config: ClientConfig,
+        topics: Collection[str],
+        settings: SharedConsumerConfig,
+        *,
+        source: Any,
+        on_end: Callable[[SharedConsumer], None],
+    ) -> None:
+        """source: whom messages tell what became of them; None: this."""
+        self._routes = routes
+        self._backoff = config.backoff
+        self._settings = settings
+        self._topics = tuple(dict.fromkeys(topics))
+        self._source = source if source is not None else self
+        self._on_end = on_end
+        self.member_id = f"{config.client_name}-{uuid.uuid4()}"
+        self._membership = ShareMembership(
+            routes,
+            config.backoff,
+            pb.GroupHeartbeatRequest(
+                group=settings.group,
+                member_id=self.member_id,
+                shared=True,
+                topics=self._topics,
+                settings=settings.of_group(),
+                client_name=config.client_name,
+                is_full=True,
+            ),
+            self._assigned,
+        )
+        self._scope = TaskScope()
+        self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._settlers: dict[TopicPartition, Settler] = {}
+        # Leased and not taken by the reader; and those that were, and have no outcome yet.
+        self._ready: deque[tuple[Hold, Message]] = deque()
+        self._held: dict[tuple[str, int, int], Hold] = {}
+        self._has_messages = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._failure: PenstockError | None = None
+        self._starting = asyncio.Lock()
+        self._is_started = self._is_closed = False
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._done.set_result(None)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Join the group. Reading does it too."""
+        if self._is_closed:
+            raise ClientClosed("The consumer was closed: make another one to go on.")
+        async with self._starting:
+            if self._is_started:
+                return
+            for topic in self._topics:
+                await self._routes.topic(topic, refresh=True, create=True)
+            wait_s = await self._membership.join()
+            self._scope.start(
+                self._membership.run(wait_s, self._fail), name=f"member of {self._settings.group}"
+            )
+            self._is_started = True
+
+    async def close(self) -> None:
+        """Tell the outcomes that there are, give the rest back, and leave the group."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for lane in self._lanes.values():
+            lane.cancel()
+        while self._ready:
+            _, message = self._ready.popleft()
+            self._settle(message, Outcome(RELEASE))
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                for settler in self._settlers.values():
+                    await settler.told()
+        except (TimeoutError, PenstockError) as error:
+            logger.warning(
+                "Not every outcome could be told before group %s was left: %s",
+                self._settings.group,
+                str(error) or "there was no answer.",
+            )
+        finally:
+            await self._scope.close()
+            if self._is_started:
+                await self._membership.leave()
+            self._on_end(self)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Every message that is leased to this member, for ever."""
+        while True:
+            yield await self._next()
+
+    async def fetch(
+        self, max_messages: int | None = None, timeout_s: float | None = None
+    ) -> list[Message]:
+        """The next messages: at least one, unless the time is over first."""
+        if max_messages is not None and max_messages < 1:
+            raise InvalidRequest(f"max_messages is {max_messages}: it must be at least 1.")
+        await self.start()
+        try:
+            async with asyncio.timeout(timeout_s):
+                messages = [await self._next()]
+        except TimeoutError:
+            return []
+        while max_messages is None or len(messages) < max_messages:
+            message = self._take()
+            if message is None:
+                break
+            messages.append(message)
+        return messages
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """What is being leased from."""
+        return list(self._lanes)
+
+    @property
+    def lost_count(self) -> int:
+        """Messages whose lease had run out when their outcome was told: others got them too."""
+        return sum(settler.lost_count for settler in self._settlers.values())
+
+    # --- what became of a message --------------------------------------------------------------
+
+    def attempt(self, message: Message) -> int:
+        hold = self._held.get((message.topic, message.partition, message.offset))
+        return 1 if hold is None else hold.attempts.get(message.offset, 1)
+
+    def acknowledge(self, message: Message) -> Awaitable[None]:
+        """What `message.ack()` calls. It returns at once; the broker is told shortly after, by
+        `commit` or when this closes."""
+        return self._settled(message, ACKNOWLEDGED)
+
+    def release(self, message: Message, delay_s: float = 0.0) -> Awaitable[None]:
+        if delay_s < 0:
+            raise InvalidRequest(f"delay_s is {delay_s}: it cannot be negative.")
+        return self._settled(message, Outcome(RELEASE, delay_ms=int(delay_s * 1000)))
+
+    def fail(self, message: Message, reason: str = "") -> Awaitable[None]:
+        return self._settled(message, Outcome(FAIL, reason))
+
+    def reject(self, message: Message, reason: str = "") -> Awaitable[None]:
+        return self._settled(message, Outcome(REJECT, reason))
+
+    async def extend(self, message: Message) -> None:
+        """Returns when the lease is longer."""
+        place = message.topic, message.partition, message.offset
+        hold = self._held.get(place)
+        settler = self._settlers.get(TopicPartition(message.topic, message.partition))
+        if hold is None or settler is None:
+            raise InvalidRequest(f"{message!r} is not held: it was settled, or is another's.")
+        settler.put(message.offset, Outcome(EXTEND))
+        await settler.told()
+
+    async def commit(self) -> None:
+        """Returns when every outcome so far is durable on the broker."""
+        self._raise_failure()
+        for settler in list(self._settlers.values()):
+            await settler.told()
+
+    # --- helpers -------------------------------------------------------------------------------
+
+    async def _next(self) -> Message:
+        await self.start()
+        while True:
+            message = self._take()
+            if message is not None:
+                return message
+            self._raise_failure()
+            self._has_messages.clear()
+            await self._has_messages.wait()
+
+    def _take(self) -> Message | None:
+        now_s = asyncio.get_running_loop().time()
+        while self._ready:
+            hold, message = self._ready.popleft()
+            self._has_room.set()
+            if now_s < hold.expires_at_s:
+                self._held[message.topic, message.partition, message.offset] = hold
+                return message
+            logger.warning("A lease ran out before its message was taken: lower prefetch.")
+        return None
+
+    def _room(self) -> int:
+        """For one lane: all of them ask at the same time."""
+        prefetch = self._settings.prefetch
+        return min(prefetch - len(self._ready), max(prefetch // max(len(self._lanes), 1), 1))
+
+    def _came(self, hold: Hold, messages: list[Message]) -> None:
+        self._ready.extend((hold, message) for message in messages)
+        self._has_messages.set()
+
+    def _settled(self, message: Message, outcome: Outcome) -> Awaitable[None]:
+        if self._is_closed:
+            raise ClientClosed("The consumer was closed before the message was settled.")
+        self._raise_failure()
+        place = message.topic, message.partition, message.offset
+        if self._held.pop(place, None) is None:
+            logger.debug("%s-%d offset %d was settled before.", *place)
+            return self._done
+        self._settle(message, outcome)
+        return self._done
+
+    def _settle(self, message: Message, outcome: Outcome) -> None:
+        self._settlers[TopicPartition(message.topic, message.partition)].put(
+            message.offset, outcome
+        )
+
+    def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in [one for one in self._lanes if one not in partitions]:
+            self._lanes.pop(partition).cancel()
+        for partition in partitions:
+            if partition not in self._lanes:
+                self._open(partition)
+
+    def _open(self, partition: TopicPartition) -> None:
+        settings = self._settings
+        names = settings.group, self.member_id, partition, self._routes, self._backoff
+        if partition not in self._settlers:
+            settler = self._settlers[partition] = Settler(*names)
+            self._scope.start(settler.run(), name=f"outcomes of {partition}")
+        lane = LeaseLane(*names, max_wait_ms=settings.max_wait_ms, bytes_max=settings.buffer_bytes)
+        leasing = lane.run(self._room, self._has_room, self._came, self._source, self._fail)
+        self._lanes[partition] = self._scope.start(leasing, name=f"leases of {partition}")
+
+    def _fail(self, error: PenstockError) -> None:
+        self._failure = error
+        self._has_messages.set()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure

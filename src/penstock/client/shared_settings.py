@@ -1,0 +1,116 @@
+"""The settings of a consumer of a shared group: names, units, defaults, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from penstock.model.errors import InvalidConfig
+from penstock.model.limits import (
+    FETCH_WAIT_MS_MAX,
+    GROUP_NAME_LENGTH_MAX,
+    MIB,
+    SHARE_WINDOW_OFFSETS_MAX,
+)
+from penstock.protocol import penstock_pb2 as pb
+
+
+class SharedConsumerSettings(TypedDict, total=False):
+    """The settings of `SharedConsumerConfig`, as keywords of `Client.subscribe`."""
+
+    group: str
+    ordered: bool
+    start: Literal["earliest", "latest"]
+    lease_ms: int
+    attempts_max: int
+    backoff_ms: int
+    backoff_ms_max: int
+    filter: str
+    tags: Collection[str]
+    key: bytes | None
+    key_prefix: bytes | None
+    prefetch: int
+    buffer_bytes: int
+    max_wait_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedConsumerConfig:
+    """How a group shares messages, and how far a member reads ahead. All members of a group say
+    the same of what is the group's; 0 stands for the broker's default."""
+
+    group: str = ""
+
+    ordered: bool = False
+    """Messages of one key one after another, to one member at a time (R-DEL-11)."""
+
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where the group begins, in partitions that it has never read."""
+
+    lease_ms: int = 0
+    """How long a member has for a message before it goes to another."""
+
+    attempts_max: int = 0
+    """How often a message is tried before it becomes a dead letter."""
+
+    backoff_ms: int = 0
+    """The wait before the second attempt; it doubles, with jitter."""
+
+    backoff_ms_max: int = 0
+
+    filter: str = ""
+    """An expression over headers, key, tag and timestamp."""
+
+    tags: Collection[str] = ()
+    """Only messages with one of these tags."""
+
+    key: bytes | None = None
+    key_prefix: bytes | None = None
+
+    prefetch: int = 200
+    """Messages held ahead of the reader: kept from others meanwhile."""
+
+    buffer_bytes: int = 4 * MIB
+    """The most that one answer brings."""
+
+    max_wait_ms: int = 5_000
+    """How long a broker holds a question open while there is nothing."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
+            raise InvalidConfig(
+                f"The group's name has {len(self.group)} characters: give it 1 to "
+                f"{GROUP_NAME_LENGTH_MAX}."
+            )
+        if self.start not in ("earliest", "latest"):
+            raise InvalidConfig(
+                f"start is {self.start!r}: a shared group begins at 'earliest' or 'latest'."
+            )
+        for name in ("lease_ms", "attempts_max", "backoff_ms", "backoff_ms_max"):
+            if getattr(self, name) < 0:
+                raise InvalidConfig(f"{name} is {getattr(self, name)}: it cannot be negative.")
+        if not 1 <= self.prefetch <= SHARE_WINDOW_OFFSETS_MAX:
+            raise InvalidConfig(
+                f"prefetch is {self.prefetch}: it must be from 1 to {SHARE_WINDOW_OFFSETS_MAX}."
+            )
+        if self.buffer_bytes <= 0:
+            raise InvalidConfig(f"buffer_bytes is {self.buffer_bytes}: it must be at least 1.")
+        if not 1 <= self.max_wait_ms <= FETCH_WAIT_MS_MAX:
+            raise InvalidConfig(
+                f"max_wait_ms is {self.max_wait_ms}: it must be from 1 to {FETCH_WAIT_MS_MAX}."
+            )
+
+    def of_group(self) -> pb.SharedSettings:
+        """What all members say alike."""
+        return pb.SharedSettings(
+            ordered_by_key=self.ordered,
+            lease_ms=self.lease_ms,
+            attempts_max=self.attempts_max,
+            backoff_ms=self.backoff_ms,
+            backoff_ms_max=self.backoff_ms_max,
+            filter=pb.Filter(
+                tags=self.tags, key=self.key, key_prefix=self.key_prefix, expression=self.filter
+            ),
+            start_latest=self.start == "latest",
+        )

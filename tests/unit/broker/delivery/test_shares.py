@@ -1,0 +1,218 @@
+"""Messages leased to members of a shared group, over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.model.delivery_errors import UnknownLease
+from penstock.model.errors import InvalidRequest, InvalidTopic, UnknownGroup, UnknownTopic
+from penstock.model.message_headers import EXPIRES_MS, PRIORITY
+from penstock.records import Message
+from penstock.testing.simulated_disk import SimulatedDisk
+from tests.unit.broker.delivery.share_harness import (
+    EXTEND,
+    FAIL,
+    LEASE_MS,
+    REJECT,
+    RELEASE,
+    stage,
+)
+
+LOST = UnknownLease.code
+
+
+def offsets(messages: list[Message]) -> list[int]:
+    return [message.offset for message in messages]
+
+
+async def test_each_message_goes_to_one_member() -> None:
+    """R-DEL-3: several consumers on one partition, each message once."""
+    async with stage() as here:
+        await here.publish(10)
+        a, b = await here.member("a"), await here.member("b")
+        assert offsets(await a.lease(4)) == [0, 1, 2, 3]
+        assert offsets(await b.lease(4)) == [4, 5, 6, 7]
+        assert offsets(await a.lease(4)) == [8, 9]
+        assert await b.lease(max_wait_ms=1) == []
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+async def test_a_part_of_a_batch_is_what_was_published(codec: int) -> None:
+    async with stage() as here:
+        await here.publish(10, key=b"k", headers=[("h", b"1")], codec=codec)
+        a = await here.member("a")
+        await a.lease(3)
+        (message, *_) = await a.lease(2)
+        assert (message.offset, message.key, message.value) == (3, b"k", b"value 3")
+        assert message.headers == (("h", b"1"),)
+
+
+async def test_what_is_acknowledged_is_not_handed_out_again() -> None:
+    async with stage() as here:
+        await here.publish(5)
+        a = await here.member("a")
+        await a.lease()
+        assert await a.settle(0, 1) == 0
+        assert await a.settle(3) == 0
+        here.clock.time_ms += LEASE_MS
+        response, messages = await a.leased()
+        assert offsets(messages) == [2, 4]
+        assert [one.attempt for one in response.leases] == [2, 2]
+
+
+async def test_a_member_settles_only_what_it_holds() -> None:
+    """An acknowledgement by somebody else, a second one, one after the lease's end."""
+    async with stage() as here:
+        await here.publish(3)
+        a, b = await here.member("a"), await here.member("b")
+        await a.lease()
+        assert await b.settle(0) == LOST
+        assert await a.settle(0) == 0
+        assert await a.settle(0) == LOST
+        assert await a.settle(7) == LOST
+        here.clock.time_ms += LEASE_MS
+        assert await a.settle(1) == LOST
+        assert offsets(await b.lease()) == [1, 2]
+
+
+async def test_released_extended() -> None:
+    async with stage() as here:
+        await here.publish(2)
+        a, b = await here.member("a"), await here.member("b")
+        await a.lease()
+        here.clock.time_ms += LEASE_MS - 1
+        assert await a.settle(0, kind=EXTEND) == 0
+        assert await a.settle(1, kind=RELEASE) == 0
+        response, messages = await b.leased()
+        assert offsets(messages) == [1]
+        assert [one.attempt for one in response.leases] == [1]
+        here.clock.time_ms += LEASE_MS - 1
+        assert await a.settle(0) == 0
+
+
+async def test_what_a_lost_member_held_is_for_others_at_once() -> None:
+    """R-DEL-7: the leases of a client whose connection ends return."""
+    async with stage() as here:
+        await here.publish(3)
+        a, b = await here.member("a"), await here.member("b")
+        await a.lease()
+        waiting = asyncio.create_task(b.lease(max_wait_ms=10_000))
+        await asyncio.sleep(0)
+        a.channel.close()
+        assert offsets(await waiting) == [0, 1, 2]
+
+
+async def test_who_waits_gets_what_comes() -> None:
+    """R-DEL-6: long polling, for shared groups."""
+    async with stage() as here:
+        a = await here.member("a")
+        waiting = asyncio.create_task(a.lease(max_wait_ms=10_000))
+        await asyncio.sleep(0)
+        await here.publish(2)
+        assert offsets(await waiting) == [0, 1]
+
+
+async def test_a_message_that_keeps_failing_becomes_a_dead_letter() -> None:
+    """R-DEL-9: after a number of tries, with the reason."""
+    async with stage() as here:
+        await here.publish(2, key=b"k")
+        a = await here.member("a", attempts_max=2)
+        for _ in range(2):
+            assert offsets(await a.lease(1)) == [0]
+            assert await a.settle(0, kind=FAIL, reason="no such account") == 0
+        assert offsets(await a.lease()) == [1]
+        (dead,) = await here.dead_letters()
+        assert dead.key == b"orders/0/0"
+        assert dead.value == b"value 0"
+        told = dict(dead.headers)
+        assert told["penstock-dead-reason"] == b"no such account"
+        assert told["penstock-dead-attempts"] == b"2"
+        assert told["penstock-dead-key"] == b"k"
+
+
+async def test_a_rejected_message_is_dead_at_once() -> None:
+    async with stage() as here:
+        await here.publish(1)
+        a = await here.member("a")
+        await a.lease()
+        assert await a.settle(0, kind=REJECT, reason="never") == 0
+        (dead,) = await here.dead_letters()
+        assert dict(dead.headers)["penstock-dead-reason"] == b"never"
+        here.clock.time_ms += LEASE_MS
+        assert await a.lease(max_wait_ms=1) == []
+
+
+async def test_messages_of_one_key_one_after_another() -> None:
+    """R-DEL-11: to one member at a time, also with more members than partitions."""
+    async with stage() as here:
+        await here.publish(2, key=b"alice")
+        await here.publish(1, key=b"bob")
+        a = await here.member("a", ordered_by_key=True)
+        b = await here.member("b", ordered_by_key=True)
+        assert offsets(await a.lease()) == [0, 2]
+        assert await b.lease(max_wait_ms=1) == []
+        assert await a.settle(0) == 0
+        assert offsets(await b.lease()) == [1]
+
+
+async def test_higher_priorities_first() -> None:
+    async with stage() as here:
+        await here.publish(1)
+        await here.publish(1, headers=[(PRIORITY, b"9")])
+        await here.publish(1, headers=[(PRIORITY, b"0")])
+        a = await here.member("a")
+        order = [offsets(await a.lease(1)) for _ in range(3)]
+        assert order == [[1], [0], [2]]
+
+
+async def test_an_expired_message_is_not_delivered() -> None:
+    async with stage() as here:
+        expires_ms = here.clock.time_ms + 1_000
+        await here.publish(1, headers=[(EXPIRES_MS, b"%d" % expires_ms)])
+        await here.publish(1)
+        here.clock.time_ms = expires_ms
+        a = await here.member("a")
+        assert offsets(await a.lease()) == [1]
+
+
+async def test_what_does_not_fit_is_left_for_the_next() -> None:
+    async with stage() as here:
+        for _ in range(3):
+            await here.publish(10)
+        a = await here.member("a")
+        assert offsets(await a.lease(bytes_max=1)) == list(range(10))
+        assert offsets(await a.lease()) == list(range(10, 30))
+
+
+async def test_an_orderly_restart_leaves_nothing_in_doubt() -> None:
+    """What is done stays done, and the rest is there at once."""
+    disk, clock = SimulatedDisk(), None
+    async with stage(disk) as here:
+        clock = here.clock
+        await here.publish(6)
+        a = await here.member("a")
+        await a.lease(4)
+        assert await a.settle(0, 1) == 0
+    async with stage(disk, clock, is_new=False) as here:
+        b = await here.member("b")
+        assert offsets(await b.lease()) == [2, 3, 4, 5]
+
+
+async def test_bad_requests() -> None:
+    async with stage() as here:
+        a = await here.member("a")
+        with pytest.raises(UnknownGroup):
+            await a.lease(group="other")
+        with pytest.raises(UnknownTopic):
+            await a.lease(topic="other")
+        with pytest.raises(InvalidTopic):
+            await a.lease(topic="__offsets")
+        with pytest.raises(InvalidRequest):
+            await a.lease(0)
+        with pytest.raises(InvalidRequest):
+            await a.lease(member_id="m" * 1_000)
+        with pytest.raises(InvalidRequest):
+            await a.settle(0, kind=99)
+        assert await a.settle(5, 3) == InvalidRequest.code
