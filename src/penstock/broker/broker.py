@@ -20,6 +20,7 @@ from penstock.broker.company import Company, Ground, alone, join
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
+from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
@@ -213,6 +214,7 @@ class Broker:
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
             clients=ground.clients,
+            pushes=Pushes(config, clock),
             channels=channels,
             forwarding=Forwarding(registry, leaders, channels, driver),
             cluster=start_cluster_work(
@@ -274,6 +276,7 @@ class Broker:
                 first_frame_timeout_s=config.first_frame_timeout_ms / 1000,
                 frame_timeout_s=config.frame_timeout_ms / 1000,
                 idle_ping_s=config.idle_ping_ms / 1000,
+                ping_timeout_s=config.ping_timeout_ms / 1000,
             ),
             clock=self._clock,
         )

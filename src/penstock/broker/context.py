@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
+from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator
@@ -40,5 +41,6 @@ class Context:
     staging: StagingCoordinator
     cluster: ClusterWork
     clients: Clients
+    pushes: Pushes
     channels: Channels
     forwarding: Forwarding

@@ -17,11 +17,13 @@ from penstock.broker.context import Context
 from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import (
+    clients,
     cluster,
     coordinators,
     fetch,
     groups,
     produce,
+    push,
     removals,
     staging,
     topics,
@@ -43,6 +45,10 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.FIND_OFFSET.number: fetch.find_offset,
     calls.STAGE.number: staging.stage,
     calls.COPY.number: staging.copy,
+    calls.OPEN_PUSH.number: push.open_push,
+    calls.GIVE_CREDIT.number: push.give_credit,
+    calls.CLOSE_PUSH.number: push.close_push,
+    calls.RESUME_PUSH.number: push.resume_push,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -65,6 +71,8 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.CHANGE_PLACEMENT.number: cluster.change_placement,
     calls.ELECT_LEADERS.number: cluster.elect_leaders,
     calls.DESCRIBE_BROKER.number: cluster.describe_broker,
+    calls.LIST_CLIENTS.number: clients.list_clients,
+    calls.STEER_CLIENT.number: clients.steer_client,
 }
 
 

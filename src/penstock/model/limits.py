@@ -243,3 +243,26 @@ LAST_EPOCH_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 # Objects and arrays within one another in a JSON value: well within what Python's own stack holds.
 JSON_NESTING_MAX: Final = 200
+
+# --- push --------------------------------------------------------------------------------------
+
+# Streams of one connection, one a partition: as many as a cluster's largest topic has, some 3 kB.
+PUSH_STREAMS_PER_CONNECTION_MAX: Final = 10_000
+# Streams of all connections of a broker together.
+PUSH_STREAMS_MAX: Final = 200_000
+# What a client may have given a stream and not used: more than a client's own memory should hold.
+PUSH_CREDIT_MESSAGES_MAX: Final = 10_000_000
+PUSH_CREDIT_BYTES_MAX: Final = 1 * GIB
+# Deliveries of a stream without an answer: they hide a round trip's time, and bound what a client
+# that stalls has before it.
+PUSH_WINDOW_DELIVERIES: Final = 16
+# What one delivery has, unless a batch is larger: as one answer to a fetch.
+PUSH_DELIVERY_BYTES_MAX: Final = 1 * MIB
+# Unsent bytes of a connection, those of files too, above which nothing more is pushed: enough to
+# keep a socket busy for a turn, and little before an answer that has to leave as well.
+PUSH_UNSENT_BYTES_MAX: Final = 1 * MIB
+# Loads of one connection's streams in one turn of the loop, some 20 us each.
+PUSH_LOADS_PER_TURN_MAX: Final = 64
+# Clients that were lost and are still listed, and for how long: for whoever looks into it.
+CLIENTS_LOST_MAX: Final = 1_000
+CLIENT_LOST_MS_MAX: Final = 10 * 60 * 1000

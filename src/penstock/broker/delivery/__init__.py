@@ -1,0 +1,1 @@
+"""How messages are handed out: the shells around `coordination.delivery`."""
