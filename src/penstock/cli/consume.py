@@ -52,6 +52,7 @@ class _Job:
     timeout_s: float | None
     until_end: bool
     encode: Callable[[Message], bytes]
+    push: bool
 
 
 def consume(
@@ -75,6 +76,9 @@ def consume(
         str | None,
         typer.Option(metavar="NAME", help="Go on where this group stopped, and move it on."),
     ] = None,
+    push: Annotated[
+        bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
+    ] = False,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
     ] = False,
@@ -103,6 +107,7 @@ def consume(
         timeout_s=duration_ms(timeout) / 1000 if timeout is not None else None,
         until_end=until_end,
         encode=_encode_json if as_json else _encode_pair if show_key else _encode_value,
+        push=push,
     )
     run_with_client(bootstrap, lambda mq: _consume(mq, job))
 
@@ -115,7 +120,7 @@ async def _consume(mq: Client, job: _Job) -> None:
         for each in choose_partitions(description, job.partition, job.start)
     }
     topics = [job.topic] if job.partition is None else []
-    async with mq.consumer(*topics, group=job.group, start=job.start) as consumer:
+    async with mq.consumer(*topics, group=job.group, start=job.start, push=job.push) as consumer:
         if job.partition is not None:
             await consumer.assign([(job.topic, job.partition)])
         await until_interrupted(_copy(consumer, job, ends))

@@ -11,6 +11,7 @@ import typer
 from penstock import __version__
 from penstock.cli import (
     bench,
+    clients,
     cluster,
     consume,
     demo,
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(topics.app, name="topics")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(clients.app, name="clients")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(offsets.app, name="offsets")

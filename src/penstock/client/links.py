@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from penstock import __version__
 from penstock.client.config import ClientConfig
@@ -21,16 +21,21 @@ from penstock.model.errors import (
     PenstockError,
     ProtocolError,
     UnavailableError,
+    UnknownCall,
 )
 from penstock.net.address import Address, parse_address
 from penstock.net.channel import Channel, connect_channel
 from penstock.net.receive_pool import ReceivePool
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import HELLO
+from penstock.protocol.calls import HELLO, CallType, type_name
 
 logger = logging.getLogger(__name__)
 
 SOFTWARE: Final = f"penstock-python {__version__}"
+
+Handler = Callable[[Channel, int, memoryview, memoryview], None]
+"""Given the channel, the message id, the envelope and the payload, which may be kept; answers now
+or later. An error that it raises is the answer."""
 
 
 class Links:
@@ -50,7 +55,19 @@ class Links:
         self._addresses: dict[int, Address] = {}
         self._attempts: Shared[Address, Channel] = Shared()
         self._failures: dict[Address, _Failure] = {}
+        # What brokers may call here, by its number; and who is told of connections that ended.
+        self._handlers: dict[int, Handler] = {}
+        self._when_lost: list[Callable[[Channel, PenstockError | None], None]] = []
         self._closed = False
+
+    def serve(self, call: CallType[Any, Any], handler: Handler) -> None:
+        """Let brokers call this client: the handler answers, on any channel."""
+        assert call.number not in self._handlers, f"two handlers of {call.name}"
+        self._handlers[call.number] = handler
+
+    def when_lost(self, listener: Callable[[Channel, PenstockError | None], None]) -> None:
+        """Have the listener called with each channel that ends, and by what."""
+        self._when_lost.append(listener)
 
     def know_brokers(self, addresses: dict[int, str]) -> None:
         """Take note of where the brokers of the cluster are."""
@@ -138,7 +155,7 @@ class Links:
         """Connect, and hear from the broker who it is."""
         timeout_s = self._config.connect_timeout_s
         channel = await connect_channel(
-            address, pool=self._pool, timeout_s=timeout_s, on_closed=self._on_closed
+            address, self._serve, pool=self._pool, timeout_s=timeout_s, on_closed=self._on_closed
         )
         self._open_channels[channel] = address
         request = pb.HelloRequest(client_name=self._config.client_name, software=SOFTWARE)
@@ -153,11 +170,26 @@ class Links:
         self._channels[hello.broker_id] = channel
         return channel
 
+    def _serve(
+        self,
+        channel: Channel,
+        number: int,
+        message_id: int,
+        envelope: memoryview,
+        payload: memoryview,
+    ) -> None:
+        handler = self._handlers.get(number)
+        if handler is None:
+            raise UnknownCall(f"{type_name(number)} cannot be called on this side.")
+        handler(channel, message_id, envelope, payload)
+
     def _on_closed(self, channel: Channel, error: PenstockError | None) -> None:
         if error is not None and not self._closed:
             logger.info("A connection ended: %s", error)
         self._open_channels.pop(channel, None)
         self._all_closed.set()
+        for listener in self._when_lost:
+            listener(channel, error)
 
 
 class _Failure(NamedTuple):

@@ -18,6 +18,7 @@ JOB = _Job(
     count_max=None,
     timeout_s=None,
     until_end=True,
+    push=False,
     encode=lambda message: message.value or b"",
 )
 
