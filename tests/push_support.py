@@ -129,10 +129,11 @@ class PushedClient:
 
 
 @contextlib.asynccontextmanager
-async def pushed(broker: Broker) -> AsyncIterator[PushedClient]:
-    """Another client of the broker."""
+async def pushed(broker: Broker | str) -> AsyncIterator[PushedClient]:
+    """Another client of the broker, or of the one at this address."""
+    address = broker if isinstance(broker, str) else broker.addresses[0]
     client = PushedClient()
-    client.channel = await connect_channel(parse_address(broker.addresses[0]), client.serve)
+    client.channel = await connect_channel(parse_address(address), client.serve)
     try:
         yield client
     finally:

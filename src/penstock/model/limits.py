@@ -246,7 +246,7 @@ JSON_NESTING_MAX: Final = 200
 
 # --- push --------------------------------------------------------------------------------------
 
-# Streams of one connection, one a partition: as many as a cluster's largest topic has, some 3 kB.
+# Streams of one connection, one a partition: as many as a cluster's largest topic has, 1.5 kB each.
 PUSH_STREAMS_PER_CONNECTION_MAX: Final = 10_000
 # Streams of all connections of a broker together.
 PUSH_STREAMS_MAX: Final = 200_000
@@ -261,7 +261,7 @@ PUSH_DELIVERY_BYTES_MAX: Final = 1 * MIB
 # Unsent bytes of a connection, those of files too, above which nothing more is pushed: enough to
 # keep a socket busy for a turn, and little before an answer that has to leave as well.
 PUSH_UNSENT_BYTES_MAX: Final = 1 * MIB
-# Loads of one connection's streams in one turn of the loop, some 20 us each.
+# Turns of one connection's streams in one turn of the loop, some 20 us each; a delivery takes two.
 PUSH_LOADS_PER_TURN_MAX: Final = 64
 # Clients that were lost and are still listed, and for how long: for whoever looks into it.
 CLIENTS_LOST_MAX: Final = 1_000

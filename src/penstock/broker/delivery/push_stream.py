@@ -100,7 +100,7 @@ class PushStream:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        # What the machine asked for, until the source is asked; what it gave, until it is sent.
+        # What the machine asked for, until the source has it; what it gave, until it is sent.
         self._wanted: push.Load | None = None
         self._held: Load | None = None
         # Of deliveries without an answer: what they had, and the calls that may answer them.
@@ -117,8 +117,7 @@ class PushStream:
             load = self._held
             self.handle(push.Loaded(messages=load.messages, size_bytes=load.size_bytes))
         elif self._wanted is not None:
-            wanted, self._wanted = self._wanted, None
-            self._source.next(wanted.messages_max, wanted.bytes_max, self._loaded)
+            self._source.next(self._wanted.messages_max, self._wanted.bytes_max, self._loaded)
 
     def end(self, error: PenstockError) -> None:
         """Close it, and tell the client why."""
@@ -170,7 +169,8 @@ class PushStream:
                     self._tell_parked()
                 case _:
                     assert_never(effect)
-        self._set_timer()
+        if not self.is_closed:
+            self._set_timer()
 
     def _stop_loading(self) -> None:
         self._wanted = None
@@ -179,11 +179,12 @@ class PushStream:
             load, self._held = self._held, None
             self._source.drop(load)
 
-    def _loaded(self, outcome: Load | PenstockError) -> None:
+    def _loaded(self, outcome: Load | PenstockError | None) -> None:
         if isinstance(outcome, PenstockError):
             self.end(outcome)
             return
-        self._held = outcome
+        if outcome is not None:
+            self._held, self._wanted = outcome, None
         self._turns.ask(self)
 
     def _send_again(self, delivery: int) -> None:
@@ -245,7 +246,7 @@ class PushStream:
         if isinstance(error, UnknownStream):
             self.close()
         elif error is not None:
-            logger.info("%s refused a delivery of %s: %s", self._peer, self.name, error)
+            logger.debug("%s refused a delivery of %s: %s", self._peer, self.name, error)
             self.handle(push.Refused(delivery))
         else:
             self._forget(delivery)

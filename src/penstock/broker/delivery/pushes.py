@@ -118,7 +118,9 @@ class _ConnectionPushes:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[PushStream] = deque()
         self._is_pumping = False
-        self._is_room_awaited = False
+        # Nobody has a turn until `_go_on`: there is no room, or others have the loop.
+        self._is_held_up = False
+        self._turns_left = PUSH_LOADS_PER_TURN_MAX
 
     @property
     def has_room(self) -> bool:
@@ -138,30 +140,31 @@ class _ConnectionPushes:
 
     def _pump(self) -> None:
         """Let streams take turns, as long as there is room."""
-        if self._is_pumping or self._is_room_awaited:
+        if self._is_pumping or self._is_held_up:
             return
         self._is_pumping = True
         try:
-            for _ in range(PUSH_LOADS_PER_TURN_MAX):
-                if not self._waiting:
-                    return
+            while self._waiting and not self._is_held_up:
                 if not self.has_room:
-                    self._is_room_awaited = True
+                    self._is_held_up = True
                     outbox = self.channel.connection.outbox
                     outbox.when_room(PUSH_UNSENT_BYTES_MAX, self._go_on_later)
-                    return
-                stream = self._waiting.popleft()
-                stream.is_queued = False
-                if not stream.is_closed:
-                    stream.take_turn()
+                elif self._turns_left == 0:
+                    self._is_held_up = True
+                    self._go_on_later()
+                else:
+                    self._turns_left -= 1
+                    stream = self._waiting.popleft()
+                    stream.is_queued = False
+                    if not stream.is_closed:
+                        stream.take_turn()
         finally:
             self._is_pumping = False
-        self._is_room_awaited = True
-        self._go_on_later()
 
     def _go_on_later(self) -> None:
         self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        self._is_room_awaited = False
+        self._is_held_up = False
+        self._turns_left = PUSH_LOADS_PER_TURN_MAX
         self._pump()

@@ -39,7 +39,8 @@ class Load:
         return len(self.payload) if isinstance(self.payload, bytes) else self.payload.length
 
 
-Done = Callable[[Load | PenstockError], None]
+Done = Callable[[Load | PenstockError | None], None]
+"""Called with what there is, with what ends the stream, or with nothing: then ask again."""
 Read = Callable[[Partition, int, int, int, int], Load | None]
 """Given a partition, an offset, a limit before which to end, and the most messages and bytes: the
 next load, if there is one. A filter is another way to read."""
@@ -49,8 +50,8 @@ class Source(Protocol):
     """What a stream asks for messages."""
 
     def next(self, messages_max: int, bytes_max: int, done: Done) -> None:
-        """Call `done` once with what comes next: now, if it is there, else when it is. An error
-        ends the stream. Not called again before `done` was, or `cancel`."""
+        """Call `done` once with what comes next: now, if it is there, else when it is, or may be.
+        Not called again before `done` was, or `cancel`."""
         ...
 
     def cancel(self) -> None:
@@ -78,30 +79,33 @@ class Source(Protocol):
 class ExclusiveSource:
     """Whole batches of a partition, for whoever has it for itself."""
 
-    __slots__ = (
-        "_bytes_max",
-        "_done",
-        "_leaders",
-        "_messages_max",
-        "_name",
-        "_offset",
-        "_read",
-        "_waits_at",
-    )
+    __slots__ = ("_done", "_leaders", "_name", "_offset", "_read", "_waits_at")
 
     def __init__(self, leaders: Leaders, name: TopicPartition, offset: int, read: Read) -> None:
         self._leaders = leaders
         self._name = name
         self._offset = offset
         self._read = read
-        self._messages_max = self._bytes_max = 0
         self._done: Done | None = None
         self._waits_at: Partition | None = None
 
     def next(self, messages_max: int, bytes_max: int, done: Done) -> None:
         assert self._done is None, f"{self._name} is asked twice"
-        self._messages_max, self._bytes_max, self._done = messages_max, bytes_max, done
-        self._look()
+        outcome: Load | PenstockError | None
+        try:
+            # Led elsewhere, or deleted, it is not found.
+            partition = self._leaders.find(*self._name)
+            high_watermark = partition.replica.high_watermark
+            outcome = self._read(partition, self._offset, high_watermark, messages_max, bytes_max)
+        except PenstockError as error:
+            outcome = error
+        else:
+            if outcome is None:
+                self._done, self._waits_at = done, partition
+                partition.wait_for_more(self, self._wake)
+                return
+            self._offset = outcome.next_offset
+        done(outcome)
 
     def cancel(self) -> None:
         self._done = None
@@ -130,27 +134,13 @@ class ExclusiveSource:
     def close(self) -> None:
         self.cancel()
 
-    def _look(self) -> None:
-        """There may be more, or the partition may be led elsewhere or deleted by now."""
+    def _wake(self) -> None:
+        """There may be more, or the partition may be led elsewhere by now. It is looked at when it
+        is the stream's turn: a batch may wake thousands of them."""
         done = self._done
-        assert done is not None
-        outcome: Load | PenstockError | None
-        try:
-            partition = self._leaders.find(*self._name)
-            high_watermark = partition.replica.high_watermark
-            outcome = self._read(
-                partition, self._offset, high_watermark, self._messages_max, self._bytes_max
-            )
-        except PenstockError as error:
-            outcome = error
-        else:
-            if outcome is None:
-                self._waits_at = partition
-                partition.wait_for_more(self, self._look)
-                return
-            self._offset = outcome.next_offset
+        assert done is not None, f"{self._name} wakes whom it does not know"
         self._done = self._waits_at = None
-        done(outcome)
+        done(None)
 
 
 def read_batches(

@@ -10,6 +10,7 @@ import pytest
 from penstock.broker import broker as broker_module
 from penstock.broker.context import Context
 from penstock.broker.delivery import pushes
+from penstock.broker.delivery.push_stream import PushStream
 from penstock.model.delivery_errors import (
     InvalidCredit,
     InvalidFilter,
@@ -17,7 +18,7 @@ from penstock.model.delivery_errors import (
     UnknownStream,
 )
 from penstock.model.errors import Busy, InvalidRequest, OffsetOutOfRange, UnknownTopic
-from penstock.model.limits import PUSH_WINDOW_DELIVERIES
+from penstock.model.limits import PUSH_LOADS_PER_TURN_MAX, PUSH_WINDOW_DELIVERIES
 from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
@@ -347,3 +348,37 @@ async def test_nothing_is_pushed_to_a_client_that_does_not_read(contexts: list[C
             assert outbox.unsent_bytes < 3_000_000
         connection.resume_reading(Pause.DRAINING)
         await until(lambda: sum(each.request.messages for each in client.deliveries) == 40)
+
+
+async def test_a_batch_that_wakes_many_streams_does_not_hold_the_loop(
+    contexts: list[Context],
+) -> None:
+    """They take their turns a few at a time, so that others have theirs."""
+    async with running() as (broker, producer), pushed(broker) as client:
+        await producer.create("orders")
+        for number in range(300):
+            await client.open(stream=number)
+        [connection] = contexts[0].pushes._connections.values()
+        most = 0
+        take_turn = PushStream.take_turn
+        taken = 0
+
+        def count(stream: PushStream) -> None:
+            nonlocal taken
+            taken += 1
+            take_turn(stream)
+
+        def look() -> None:
+            nonlocal taken, most
+            most = max(most, taken)
+            taken = 0
+            if len(client.deliveries) < 300:
+                asyncio.get_running_loop().call_soon(look)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PushStream, "take_turn", count)
+            look()
+            await producer.produce("orders", batch([b"a"]))
+            await until(lambda: len(client.deliveries) == 300)
+        assert 0 < most <= 2 * PUSH_LOADS_PER_TURN_MAX
+        await until(lambda: not connection._waiting)
