@@ -26,6 +26,7 @@ from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.delivery.shares import Shares, States
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
@@ -242,6 +243,7 @@ class Broker:
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
             clients=ground.clients,
+            pushes=Pushes(config, clock),
             channels=channels,
             forwarding=forwarding,
             dead_letters=dead_letters,
@@ -310,6 +312,7 @@ class Broker:
                 first_frame_timeout_s=config.first_frame_timeout_ms / 1000,
                 frame_timeout_s=config.frame_timeout_ms / 1000,
                 idle_ping_s=config.idle_ping_ms / 1000,
+                ping_timeout_s=config.ping_timeout_ms / 1000,
             ),
             clock=self._clock,
         )

@@ -81,6 +81,16 @@ class BrokerConfig:
     idle_ping_ms: int = 60_000
     """A connection silent this long is pinged, and closed when it does not answer."""
 
+    ping_timeout_ms: int = 10_000
+    """How long the answer to a ping may take."""
+
+    push_timeout_ms: int = 10_000
+    """How long a client may take to answer a push, before it is sent again, and then before its
+    delivery is parked."""
+
+    push_retry_ms: int = 1_000
+    """How long after that an unanswered push is sent again."""
+
     retention_check_ms: int = 10_000
     """How often old segments are looked for."""
 
@@ -141,6 +151,9 @@ class BrokerConfig:
             ("first_frame_timeout_ms", 1, 2**31),
             ("frame_timeout_ms", 1, 2**31),
             ("idle_ping_ms", 1, 2**31),
+            ("ping_timeout_ms", 1, 2**31),
+            ("push_timeout_ms", 1, 2**31),
+            ("push_retry_ms", 1, 2**31),
             ("retention_check_ms", 1, 2**31),
             ("shutdown_timeout_ms", 0, 2**31),
             ("flush_threads", 1, 64),

@@ -13,6 +13,7 @@ from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.delivery.shares import Shares
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.forwarding import Forwarding
@@ -46,6 +47,7 @@ class Context:
     staging: StagingCoordinator
     cluster: ClusterWork
     clients: Clients
+    pushes: Pushes
     channels: Channels
     forwarding: Forwarding
     claims: Claims

@@ -18,6 +18,7 @@ from penstock.broker.doorway import Doorway
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.handlers import (
     claims,
+    clients,
     cluster,
     coordinators,
     delay,
@@ -26,6 +27,7 @@ from penstock.broker.handlers import (
     groups,
     leases,
     produce,
+    push,
     removals,
     replies,
     share_groups,
@@ -55,6 +57,10 @@ _DIRECT: Final[dict[int, DirectHandler]] = {
     calls.APPEND_DUE.number: delay.deliver_due,
     calls.LEASE.number: leases.lease,
     calls.SETTLE.number: leases.settle,
+    calls.OPEN_PUSH.number: push.open_push,
+    calls.GIVE_CREDIT.number: push.give_credit,
+    calls.CLOSE_PUSH.number: push.close_push,
+    calls.RESUME_PUSH.number: push.resume_push,
 }
 _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.METADATA.number: topics.metadata,
@@ -91,6 +97,8 @@ _AWAITED: Final[dict[int, AwaitedHandler]] = {
     calls.PUT_SCHEDULE.number: delay.put_schedule,
     calls.DELETE_SCHEDULE.number: delay.delete_schedule,
     calls.LIST_SCHEDULES.number: delay.list_schedules,
+    calls.LIST_CLIENTS.number: clients.list_clients,
+    calls.STEER_CLIENT.number: clients.steer_client,
 }
 
 

@@ -32,7 +32,14 @@ class Dispatch(Protocol):
 class Session:
     """Made by the broker for each accepted connection."""
 
-    __slots__ = ("_dispatch", "_on_close", "channel", "client_id", "produce_targets")
+    __slots__ = (
+        "_dispatch",
+        "_on_close",
+        "channel",
+        "client_id",
+        "produce_targets",
+        "push_stream_count",
+    )
 
     def __init__(
         self,
@@ -52,6 +59,8 @@ class Session:
         )
         # In `broker.clients`; 0 before it has said hello.
         self.client_id = 0
+        # Open ones, in `broker.delivery.pushes`.
+        self.push_stream_count = 0
         # Produce envelopes seen here, and the partition, acks and claim they name.
         self.produce_targets: dict[bytes, tuple[Partition, int, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}

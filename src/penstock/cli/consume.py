@@ -50,6 +50,7 @@ class _Job:
     timeout_s: float | None
     until_end: bool
     encode: Callable[[Message], bytes]
+    push: bool
 
 
 def consume(
@@ -87,6 +88,9 @@ def consume(
     key_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only messages whose key begins like this.")
     ] = None,
+    push: Annotated[
+        bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
+    ] = False,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
     ] = False,
@@ -124,6 +128,7 @@ def consume(
         timeout_s=duration_ms(timeout) / 1000 if timeout is not None else None,
         until_end=until_end,
         encode=_encode_json if as_json else _encode_pair if show_key else _encode_value,
+        push=push,
     )
     run_with_client(bootstrap, lambda mq: _consume(mq, job))
 

@@ -11,6 +11,7 @@ import typer
 from penstock import __version__
 from penstock.cli import (
     bench,
+    clients,
     cluster,
     consume,
     demo,
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(topics.app, name="topics")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(clients.app, name="clients")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(request.request)

@@ -14,17 +14,20 @@ from typing import Any, Final, Self, Unpack
 
 from penstock.client.accumulator import Headers
 from penstock.client.admin import Admin
+from penstock.client.client_admin import ClientAdmin
 from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.delayed import Delayed, DelayedMessage
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
+from penstock.client.pushes import Pushes
 from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
 from penstock.client.requests import Requests
 from penstock.client.routes import Routes
 from penstock.client.schedules import Schedules
+from penstock.client.serving import MessageHandler, ServeSettings, serve, split_settings
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.client.staged_write import (
@@ -100,6 +103,11 @@ class Client:
     def admin(self) -> Admin:
         """Topics and groups: create, describe, alter, list."""
         return Admin(self._connection().routes)
+
+    @property
+    def clients(self) -> ClientAdmin:
+        """Who is connected: listed, and what is pushed to them parked and resumed."""
+        return ClientAdmin(self._connection().routes)
 
     @property
     def cluster(self) -> ClusterAdmin:
@@ -206,6 +214,7 @@ class Client:
             ConsumerConfig(**settings),
             source=source,
             on_end=self._forget,
+            pushes=connected.pushes,
         )
         self._members[consumer] = None
         return consumer
@@ -240,6 +249,18 @@ class Client:
         )
         self._members[consumer] = None
         return consumer
+
+    async def serve(
+        self, handler: MessageHandler, *topics: str, **settings: Unpack[ServeSettings]
+    ) -> None:
+        """Call the handler with every message, eight at a time unless `concurrency` says otherwise,
+        until this is cancelled: `await mq.serve(handle, "orders", group="billing")`.
+
+        A message is acknowledged when its handler has returned. One that fails is tried again after
+        growing waits, and goes to the group's dead letters after the last of its `attempts`.
+        """
+        config, for_consumer = split_settings(settings)
+        await serve(self.subscribe(*topics, **for_consumer), handler, config)
 
     def read_range(
         self,
@@ -347,12 +368,14 @@ class _Connected:
 
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self.links = Links(bootstrap, config)
+        self.pushes = Pushes(self.links)
         self.routes = Routes(self.links, config)
         self.requests = Requests(self.links)
         self.scope = TaskScope()
 
     async def close(self) -> None:
         await self.scope.close()
+        self.pushes.end()
         await self.routes.close()
         await self.links.close()
 

@@ -28,6 +28,8 @@ from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.filters import make_filter
 from penstock.client.holdings import Holdings
 from penstock.client.membership import MemberSettings, Membership, OnPartitions
+from penstock.client.push_fetcher import PushFetcher
+from penstock.client.pushes import Pushes
 from penstock.client.reader import Hand, PartitionColumns, Reader
 from penstock.client.replies import Replying
 from penstock.client.route_following import RouteFollowing
@@ -36,7 +38,12 @@ from penstock.client.starts import OutOfRange, Start, check_out_of_range, check_
 from penstock.client.tasks import TaskScope, all_of
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
-from penstock.model.limits import FETCH_WAIT_MS_MAX, GROUP_NAME_LENGTH_MAX, MIB
+from penstock.model.limits import (
+    FETCH_WAIT_MS_MAX,
+    GROUP_NAME_LENGTH_MAX,
+    MIB,
+    PUSH_CREDIT_MESSAGES_MAX,
+)
 from penstock.records import Message
 
 
@@ -59,6 +66,9 @@ class ConsumerSettings(TypedDict, total=False):
     tags: str | Sequence[str]
     key: bytes | None
     key_prefix: bytes | None
+    push: bool
+    push_messages: int
+    auto_resume: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +126,16 @@ class ConsumerConfig:
 
     key_prefix: bytes | None = None
     """Only messages whose key begins like this."""
+    push: bool = False
+    """Have messages pushed by the brokers, instead of asking for them: the loop is the same."""
+
+    push_messages: int = 10_000
+    """How many messages of a partition may be pushed ahead of the reader, and how many bytes of all
+    of them `buffer_bytes` says; one batch is pushed whatever its size."""
+
+    auto_resume: bool = True
+    """Let a delivery that a broker parked, because this process did not answer it, go on by
+    itself. Else reading raises Parked, and goes on after `resume`."""
 
     def __post_init__(self) -> None:
         self._check_membership()
@@ -129,6 +149,11 @@ class ConsumerConfig:
             )
         if self.buffer_bytes <= 0:
             raise InvalidConfig(f"buffer_bytes is {self.buffer_bytes}: it must be at least 1.")
+        if not 1 <= self.push_messages <= PUSH_CREDIT_MESSAGES_MAX:
+            raise InvalidConfig(
+                f"push_messages is {self.push_messages}: it must be from 1 to "
+                f"{PUSH_CREDIT_MESSAGES_MAX}."
+            )
         if not 1 <= self.max_wait_ms <= FETCH_WAIT_MS_MAX:
             raise InvalidConfig(
                 f"max_wait_ms is {self.max_wait_ms}: it must be from 1 to {FETCH_WAIT_MS_MAX}."
@@ -166,25 +191,14 @@ class Consumer(Replying):
         *,
         source: Any,
         on_end: Callable[[Consumer], None],
+        pushes: Pushes,
     ) -> None:
         """source: who takes the acknowledgements of messages; None: this."""
         self._routes = routes
         self._on_end = on_end
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        self._fetcher = Fetcher(
-            routes,
-            config.backoff,
-            FetcherConfig(
-                buffer_bytes=settings.buffer_bytes,
-                max_wait_ms=settings.max_wait_ms,
-                on_out_of_range=settings.on_out_of_range,
-                filter=make_filter(
-                    settings.filter, settings.tags, settings.key, settings.key_prefix
-                ),
-            ),
-            config.request_timeout_s,
-        )
+        self._fetcher = _fetcher(routes, config, settings, pushes)
         self._committer = Committer(settings.group, routes) if settings.group else None
         self._reader = Reader(
             self._fetcher,
@@ -350,7 +364,8 @@ class Consumer(Replying):
             self._fetcher.pause(self._fetcher.feed(partition))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on in these partitions (none given: in all) where they were paused."""
+        """Go on in these partitions (none given: in all) where they were paused, and where a broker
+        has parked what it pushes of them, whoever had it do so."""
         for partition in partitions or self.partitions:
             self._fetcher.resume(self._fetcher.feed(partition))
 
@@ -439,4 +454,28 @@ def _member_settings(
         point_to_point=settings.point_to_point,
         on_assigned=settings.on_assigned,
         on_revoked=settings.on_revoked,
+    )
+
+
+def _fetcher(
+    routes: Routes, config: ClientConfig, settings: ConsumerConfig, pushes: Pushes
+) -> Fetcher:
+    """What brings the batches: by asking for them, or by being pushed to."""
+    fetching = FetcherConfig(
+        buffer_bytes=settings.buffer_bytes,
+        max_wait_ms=settings.max_wait_ms,
+        on_out_of_range=settings.on_out_of_range,
+        filter=make_filter(settings.filter, settings.tags, settings.key, settings.key_prefix),
+    )
+    if not settings.push:
+        return Fetcher(routes, config.backoff, fetching, config.request_timeout_s)
+    return PushFetcher(
+        routes,
+        config.backoff,
+        fetching,
+        config.request_timeout_s,
+        pushes,
+        group=settings.group or "",
+        credit_messages=settings.push_messages,
+        resumes_itself=settings.auto_resume,
     )

@@ -328,7 +328,13 @@ class Fetcher:
                 raise error
             answer = parse(pb.FetchResponse, envelope)
             feed.high_watermark = answer.high_watermark
-            is_further = self._take_in(feed, payload, answer)
+            is_filtered = self._config.filter is not None
+            is_further = self._take_in(
+                feed,
+                payload,
+                has_gaps=answer.compacted or is_filtered,
+                next_offset=answer.next_offset if is_filtered else None,
+            )
         except PenstockError as problem:
             self._judge(feed, problem)
             return
@@ -340,18 +346,18 @@ class Fetcher:
         feed.failures = 0
         self._ask(feed)
 
-    def _take_in(self, feed: Feed, payload: memoryview, answer: pb.FetchResponse) -> bool:
-        """Keep what came. True if it leads on."""
-        is_filtered = self._config.filter is not None
-        has_gaps = answer.compacted or is_filtered
-        next_offset = end_offset(payload, feed.fetch_offset, str(feed), compacted=has_gaps)
-        if is_filtered:
-            if answer.next_offset < next_offset:
-                raise UnsupportedVersion(
-                    f"{feed} is not filtered by its broker, which has sent messages up to offset "
-                    f"{next_offset} and looked at those before {answer.next_offset}: upgrade it."
-                )
-            next_offset = answer.next_offset
+    def _take_in(
+        self, feed: Feed, payload: memoryview, *, has_gaps: bool, next_offset: int | None
+    ) -> bool:
+        """Keep what came. True if it leads on. next_offset: where to go on, after a filter."""
+        end = end_offset(payload, feed.fetch_offset, str(feed), compacted=has_gaps)
+        if next_offset is None:
+            next_offset = end
+        elif next_offset < end:
+            raise UnsupportedVersion(
+                f"{feed} is not filtered by its broker, which has sent messages up to offset "
+                f"{end} and looked at those before {next_offset}: upgrade it."
+            )
         if next_offset == feed.fetch_offset:
             return False
         chunk = Chunk(feed, feed.generation, payload, feed.fetch_offset, next_offset)

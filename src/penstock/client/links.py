@@ -37,6 +37,9 @@ Handler = Callable[[Channel, int, memoryview, memoryview], None]
 """Answers a broker's call: given the channel, the message id, the envelope and the payload. What it
 raises is the answer."""
 
+Watcher = Callable[[Channel, PenstockError | None], None]
+"""Is told of a connection that has ended, and why."""
+
 
 class Links:
     """Live channels to brokers."""
@@ -56,21 +59,22 @@ class Links:
         self._attempts: Shared[Address, Channel] = Shared()
         self._failures: dict[Address, _Failure] = {}
         self._handlers: dict[int, Handler] = {}
-        self._watchers: list[Callable[[Channel], None]] = []
+        self._watchers: list[Watcher] = []
         # Of each open channel: the broker at its end, and what that calls this client.
         self._identities: dict[Channel, tuple[int, int]] = {}
         self._closed = False
 
     def serve(self, number: int, handler: Handler) -> None:
-        """Let the handler answer what brokers call by this number."""
+        """Let brokers call this client: the handler answers, on any channel."""
+        assert number not in self._handlers, f"two handlers of {type_name(number)}"
         self._handlers[number] = handler
 
-    def watch(self, watcher: Callable[[Channel], None]) -> None:
-        """Have it told of each channel that has ended."""
+    def watch(self, watcher: Watcher) -> None:
+        """Have it told of each connection that ends."""
         self._watchers.append(watcher)
 
     def identity(self, channel: Channel) -> tuple[int, int]:
-        """The broker at the end of an open channel, and the id that this client has there."""
+        """The broker at the other end, and what that calls this client."""
         found = self._identities.get(channel)
         if found is None:
             raise ConnectionLost("The connection was closed: try again.")
@@ -197,7 +201,7 @@ class Links:
         self._open_channels.pop(channel, None)
         self._identities.pop(channel, None)
         for watcher in self._watchers:
-            watcher(channel)
+            watcher(channel, error)
         self._all_closed.set()
 
 

@@ -17,7 +17,13 @@ from typing import Any, Final
 from penstock.client.accumulator import Headers
 from penstock.client.links import Links
 from penstock.model.delivery_errors import NoReply
-from penstock.model.errors import Busy, ConnectionLost, InvalidRequest, TimedOut
+from penstock.model.errors import (
+    Busy,
+    ConnectionLost,
+    InvalidRequest,
+    PenstockError,
+    TimedOut,
+)
 from penstock.model.limits import REPLY_BYTES_MAX, REQUESTS_WAITING_MAX
 from penstock.model.message_headers import CORRELATION, REPLY_TO
 from penstock.net.channel import Channel
@@ -103,7 +109,7 @@ class Requests:
         waiting.reply.set_result(messages[0])
         channel.answer(message_id, REPLY.number, _ANSWER)
 
-    def _on_closed(self, channel: Channel) -> None:
+    def _on_closed(self, channel: Channel, _error: PenstockError | None) -> None:
         for waiting in self._waiting.values():
             if waiting.channel is channel and not waiting.reply.done():
                 waiting.reply.set_exception(

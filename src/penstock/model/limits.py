@@ -371,3 +371,25 @@ SCHEDULE_MESSAGE_BYTES_MAX: Final = 64 * KIB
 SCHEDULES_BYTES_MAX: Final = 8 * MIB
 SCHEDULE_NAME_LENGTH_MAX: Final = 255
 CRON_LENGTH_MAX: Final = 256
+# --- push --------------------------------------------------------------------------------------
+
+# Streams of one connection, one a partition: as many as a cluster's largest topic has, 1.5 kB each.
+PUSH_STREAMS_PER_CONNECTION_MAX: Final = 10_000
+# Streams of all connections of a broker together.
+PUSH_STREAMS_MAX: Final = 200_000
+# What a client may have given a stream and not used: more than a client's own memory should hold.
+PUSH_CREDIT_MESSAGES_MAX: Final = 10_000_000
+PUSH_CREDIT_BYTES_MAX: Final = 1 * GIB
+# Deliveries of a stream without an answer: they hide a round trip's time, and bound what a client
+# that stalls has before it.
+PUSH_WINDOW_DELIVERIES: Final = 16
+# What one delivery has, unless a batch is larger: as one answer to a fetch.
+PUSH_DELIVERY_BYTES_MAX: Final = 1 * MIB
+# Unsent bytes of a connection, those of files too, above which nothing more is pushed: enough to
+# keep a socket busy for a turn, and little before an answer that has to leave as well.
+PUSH_UNSENT_BYTES_MAX: Final = 1 * MIB
+# Turns of one connection's streams in one turn of the loop, some 20 us each; a delivery takes two.
+PUSH_LOADS_PER_TURN_MAX: Final = 64
+# Clients that were lost and are still listed, and for how long: for whoever looks into it.
+CLIENTS_LOST_MAX: Final = 1_000
+CLIENT_LOST_MS_MAX: Final = 10 * 60 * 1000

@@ -167,9 +167,15 @@ class Channel:
         payload: Sequence[Buffer],
         callback: AnswerCallback,
         timeout_s: float = CALL_TIMEOUT_S,
+        *,
+        file_slice: FileSlice | None = None,
     ) -> int:
-        """Call the peer; the callback gets the answer. No task, no future. Returns the id."""
-        message_id = self.tell(number, envelope, payload)
+        """Call the peer; the callback gets the answer. No task, no future. Returns the id.
+
+        file_slice: a part of a file instead of the payload. If that cannot be read, raises what its
+        `read` raises, and the peer is not called.
+        """
+        message_id = self.tell(number, envelope, payload, file_slice)
         # A timer for now has no `when` on uvloop.
         deadline = self._loop.time() + max(timeout_s, TIMER_GRAIN_S)
         self._calls[message_id] = (number, callback, deadline)
@@ -177,12 +183,18 @@ class Channel:
             self._set_timer(deadline)
         return message_id
 
-    def tell(self, number: int, envelope: bytes, payload: Sequence[Buffer] = ()) -> int:
+    def tell(
+        self,
+        number: int,
+        envelope: bytes,
+        payload: Sequence[Buffer] = (),
+        file_slice: FileSlice | None = None,
+    ) -> int:
         """Call the peer and wait for nothing: for calls that are not answered, or only if they
         fail, which is then dropped. Returns the id."""
         if self.connection.is_closed:
             raise self._lost()
-        payload_bytes = 0
+        payload_bytes = 0 if file_slice is None else file_slice.length
         for buffer in payload:
             payload_bytes += len(buffer)
         calls = self._calls
@@ -192,7 +204,11 @@ class Channel:
         self._next_id = message_id + 1 if message_id < MESSAGE_ID_MAX else 1
         if payload_bytes + len(envelope) + HEADER_BYTES + 4 > self._frame_bytes_max:
             raise _too_large(number, payload_bytes, self._frame_bytes_max)
-        self.connection.send(encode_head(number, message_id, envelope, payload_bytes), *payload)
+        head = encode_head(number, message_id, envelope, payload_bytes)
+        if file_slice is None:
+            self.connection.send(head, *payload)
+        else:
+            self.connection.send_slice(head, file_slice)
         return message_id
 
     def cancel_call(self, message_id: int) -> None:

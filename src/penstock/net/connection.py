@@ -84,7 +84,6 @@ class Connection:
         "__weakref__",
         "_close_timer",
         "_drain_waiters",
-        "_error",
         "_is_flush_scheduled",
         "_is_reader_armed",
         "_is_reading",
@@ -98,7 +97,9 @@ class Connection:
         "_reads_while_full",
         "_socket",
         "bytes_received",
+        "error",
         "frames_received",
+        "heard_at_s",
         "inbox",
         "is_writable",
         "keep_frames",
@@ -130,6 +131,8 @@ class Connection:
         self.frames_received = 0
         self._socket = connected
         self._loop = asyncio.get_running_loop()
+        # When the last bytes came, in the loop's time.
+        self.heard_at_s = self._loop.time()
         self._pool = pool
         self._reads_while_full = reads_while_full
         self._on_end = on_end
@@ -147,7 +150,8 @@ class Connection:
         self.is_writable = True
         self._lingers = False
         self._drain_waiters: list[asyncio.Future[None]] = []
-        self._error: PenstockError | None = None
+        # What it ended by, unless it was closed between frames.
+        self.error: PenstockError | None = None
         self._close_timer: asyncio.TimerHandle | None = None
 
     # --- life ----------------------------------------------------------------------------------
@@ -181,7 +185,7 @@ class Connection:
         """Close at once. What is queued is lost."""
         if self._socket.fileno() < 0:
             return
-        self._error = self._error or error
+        self.error = self.error or error
         self.pause_reading(Pause.CLOSED)
         self._arm_writer(False)
         if self._close_timer is not None:
@@ -199,7 +203,7 @@ class Connection:
         on_end, self._on_end = self._on_end, None
         try:
             if receiver is not None:
-                receiver.on_closed(self._error)
+                receiver.on_closed(self.error)
         finally:
             if on_end is not None:
                 on_end(self)
@@ -257,10 +261,11 @@ class Connection:
             return
         if received == 0:
             if self.inbox.pending_bytes:
-                self._error = ConnectionLost(f"{self.peer} left in the middle of a frame.")
+                self.error = ConnectionLost(f"{self.peer} left in the middle of a frame.")
             self.close()
             return
         self.bytes_received += received
+        self.heard_at_s = self._loop.time()
         if self.inbox.is_frame_partial:
             if not self.inbox.grow():
                 self.pause_reading(Pause.RECEIVE_BUDGET)
@@ -301,7 +306,7 @@ class Connection:
         except Exception:
             self._on_receiver_failed()
         if wrong is not None:
-            self._error = self._error or wrong
+            self.error = self.error or wrong
             self.close(linger=True)
         self._is_reading = False
         if self.outbox or self.is_closed:

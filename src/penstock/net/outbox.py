@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from penstock.model.errors import StorageFailed
@@ -71,14 +72,30 @@ class _Sending:
 class Outbox:
     """The write queue of one connection."""
 
-    __slots__ = ("_borrowed", "_items", "queued_bytes", "sent_bytes")
+    __slots__ = (
+        "_borrowed",
+        "_items",
+        "_room_waiters",
+        "_sliced_bytes",
+        "queued_bytes",
+        "sent_bytes",
+    )
 
     def __init__(self) -> None:
         self._items: deque[bytes | memoryview | _Sending] = deque()
         self._borrowed = False
         # What the queue holds in memory; slices count SLICE_COST_BYTES each.
         self.queued_bytes = 0
+        # What is left to send of slices.
+        self._sliced_bytes = 0
         self.sent_bytes = 0
+        # How little must be unsent before each is called.
+        self._room_waiters: list[tuple[int, Callable[[], None]]] = []
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What has to leave before that which is queued next, slices with all their bytes."""
+        return self.queued_bytes + self._sliced_bytes
 
     def __bool__(self) -> bool:
         return bool(self._items)
@@ -111,6 +128,7 @@ class Outbox:
             self.add(head)
             self._items.append(_Sending(file_slice))
             self.queued_bytes += SLICE_COST_BYTES
+            self._sliced_bytes += file_slice.length
 
     def keep_borrowed(self) -> None:
         """Copy what is queued of buffers that may change from now on."""
@@ -121,15 +139,32 @@ class Outbox:
                     self._items[index] = bytes(item)
 
     def clear(self) -> None:
-        """Forget what is queued."""
+        """Forget what is queued, and who waits."""
         self._items.clear()
-        self.queued_bytes = 0
+        self._room_waiters.clear()
+        self.queued_bytes = self._sliced_bytes = 0
+
+    def when_room(self, unsent_bytes: int, then: Callable[[], None]) -> None:
+        """Call `then` once, at the end of the flush that leaves no more than so much unsent. It
+        must not queue anything: that is for a turn of its own."""
+        self._room_waiters.append((unsent_bytes, then))
 
     def flush(self, to: socket.socket) -> None:
         """Send until the queue is empty, the socket is full or the turn is over.
 
         Raises OSError if the socket or a file fails, StorageFailed if a file ends too early.
         """
+        self._send_items(to)
+        if self._room_waiters:
+            unsent_bytes = self.unsent_bytes
+            waiters, self._room_waiters = self._room_waiters, []
+            for waiter in waiters:
+                if waiter[0] < unsent_bytes:
+                    self._room_waiters.append(waiter)
+                else:
+                    waiter[1]()
+
+    def _send_items(self, to: socket.socket) -> None:
         turn_end = self.sent_bytes + TURN_BYTES_MAX
         try:
             while self._items and self.sent_bytes < turn_end:
@@ -210,6 +245,7 @@ class Outbox:
         if is_at_end:
             raise _truncated(sending.slice, sending.position - sending.slice.position)
         sending.position += sent
+        self._sliced_bytes -= sent
         self.sent_bytes += sent
         if sending.position == sending.end:
             self._items.popleft()

@@ -1507,44 +1507,52 @@ class ClosePushResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class DeliverRequest(_message.Message):
-    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark")
+    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark", "messages", "has_gaps")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    HAS_GAPS_FIELD_NUMBER: _ClassVar[int]
     stream: int
     delivery: int
     next_offset: int
     leases: _containers.RepeatedCompositeFieldContainer[LeasedRange]
     lease_ms: int
     high_watermark: int
-    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+    messages: int
+    has_gaps: bool
+    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ..., messages: _Optional[int] = ..., has_gaps: _Optional[bool] = ...) -> None: ...
 
 class DeliverResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class PushEndedRequest(_message.Message):
-    __slots__ = ("stream", "is_parked", "error")
+    __slots__ = ("stream", "is_parked", "error", "by_operator")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     IS_PARKED_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    BY_OPERATOR_FIELD_NUMBER: _ClassVar[int]
     stream: int
     is_parked: bool
     error: Error
-    def __init__(self, stream: _Optional[int] = ..., is_parked: _Optional[bool] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+    by_operator: bool
+    def __init__(self, stream: _Optional[int] = ..., is_parked: _Optional[bool] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., by_operator: _Optional[bool] = ...) -> None: ...
 
 class PushEndedResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ResumePushRequest(_message.Message):
-    __slots__ = ("stream",)
+    __slots__ = ("stream", "is_automatic")
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    IS_AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
     stream: int
-    def __init__(self, stream: _Optional[int] = ...) -> None: ...
+    is_automatic: bool
+    def __init__(self, stream: _Optional[int] = ..., is_automatic: _Optional[bool] = ...) -> None: ...
 
 class ResumePushResponse(_message.Message):
     __slots__ = ()
@@ -1584,7 +1592,7 @@ class ListClientsResponse(_message.Message):
         parked_at_ms: int
         def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., state: _Optional[str] = ..., in_flight: _Optional[int] = ..., credit: _Optional[int] = ..., delivered: _Optional[int] = ..., timeouts: _Optional[int] = ..., reason: _Optional[str] = ..., parked_at_ms: _Optional[int] = ...) -> None: ...
     class Client(_message.Message):
-        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol")
+        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol", "reason", "lost_at_ms")
         ID_FIELD_NUMBER: _ClassVar[int]
         NAME_FIELD_NUMBER: _ClassVar[int]
         SOFTWARE_FIELD_NUMBER: _ClassVar[int]
@@ -1594,6 +1602,8 @@ class ListClientsResponse(_message.Message):
         HEARD_AT_MS_FIELD_NUMBER: _ClassVar[int]
         STREAMS_FIELD_NUMBER: _ClassVar[int]
         PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        LOST_AT_MS_FIELD_NUMBER: _ClassVar[int]
         id: int
         name: str
         software: str
@@ -1603,7 +1613,9 @@ class ListClientsResponse(_message.Message):
         heard_at_ms: int
         streams: _containers.RepeatedCompositeFieldContainer[ListClientsResponse.Stream]
         protocol: str
-        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ...) -> None: ...
+        reason: str
+        lost_at_ms: int
+        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ..., reason: _Optional[str] = ..., lost_at_ms: _Optional[int] = ...) -> None: ...
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
     clients: _containers.RepeatedCompositeFieldContainer[ListClientsResponse.Client]

@@ -17,6 +17,7 @@ JOB = _Job(
     count_max=None,
     timeout_s=None,
     until_end=True,
+    push=False,
     encode=lambda message: message.value or b"",
 )
 

@@ -305,6 +305,9 @@ class FakeState(FakeDelivery):
     def _committedepoch(self, request: pb.CommittedEpochRequest, data: memoryview) -> Envelope:
         return pb.CommittedEpochResponse(epoch=self.committed.get(request.write))
 
+    def _closepush(self, request: pb.ClosePushRequest, data: memoryview) -> Envelope:
+        return pb.ClosePushResponse()
+
     def _listremovals(self, request: pb.ListRemovalsRequest, data: memoryview) -> Envelope:
         _partition_of(self, request)
         found = self.removals.get((request.topic, request.partition), [])

@@ -13,6 +13,7 @@ from penstock.net.address import parse_address
 from penstock.net.channel import Channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import DELIVER, PUSH_ENDED
 from tests.unit.client.fake_broker import HOLD, SWALLOW, FakeBroker
 
 NOBODY = parse_address("127.0.0.1:1")
@@ -35,6 +36,28 @@ async def test_nobody_there() -> None:
     with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1.*127\.0\.0\.1:2"):
         await links.any_broker()
     await links.close()
+
+
+async def test_brokers_may_call_what_is_served(broker: FakeBroker) -> None:
+    """R-NET-2: and nothing else."""
+    links = Links([parse_address(broker.address)], CONFIG)
+    served: list[bytes] = []
+    lost: list[Channel] = []
+
+    def serve(channel: Channel, message_id: int, envelope: memoryview, data: memoryview) -> None:
+        served.append(bytes(data))
+        channel.answer(message_id, DELIVER.number, b"")
+
+    links.serve(DELIVER.number, serve)
+    links.watch(lambda channel, _: lost.append(channel))
+    ours = await links.any_broker()
+    [channel] = broker.channels
+    await channel.call(DELIVER, pb.DeliverRequest(), [b"data"])
+    assert served == [b"data"]
+    with pytest.raises(UnknownCall, match="PushEnded cannot be called on this side"):
+        await channel.call(PUSH_ENDED, pb.PushEndedRequest())
+    await links.close()
+    assert lost == [ours]
 
 
 async def test_all_share_one_attempt(broker: FakeBroker) -> None:
@@ -135,10 +158,10 @@ async def test_the_first_addresses_stay_known(broker: FakeBroker) -> None:
     await links.close()
 
 
-async def test_brokers_may_call_what_is_served(broker: FakeBroker) -> None:
+async def test_a_connection_has_an_identity_until_it_ends(broker: FakeBroker) -> None:
     links = Links([parse_address(broker.address)], CONFIG)
     ended: list[Channel] = []
-    links.watch(ended.append)
+    links.watch(lambda channel, _: ended.append(channel))
 
     def serve(channel: Channel, message_id: int, envelope: memoryview, payload: memoryview) -> None:
         assert bytes(payload) == b"payload"

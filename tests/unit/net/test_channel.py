@@ -174,24 +174,22 @@ async def test_every_channel_answers_a_ping() -> None:
     await close(near, far)
 
 
-async def test_an_answer_from_a_file(tmp_path: Path) -> None:
+async def test_a_call_and_an_answer_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(os.urandom(300_000))
     with path.open("rb") as file:
         part = Slice(file.fileno(), 100, 200_000)
 
-        def serve(
-            channel: Channel,
-            number: int,
-            message_id: int,
-            envelope: memoryview,
-            payload: memoryview,
-        ) -> None:
+        def serve(channel: Channel, number: int, message_id: int, *views: memoryview) -> None:
+            assert [bytes(view) for view in views] == [b"file", part.read()]
             channel.answer_slice(message_id, number, b"", part)
 
         near, far = channel_pair(serve_far=serve)
-        _, payload = await near.call(FETCH, REQUEST)
-        assert bytes(payload) == part.read()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        near.start_call(
+            3, b"file", (), lambda *views: answer.set_result(bytes(views[2])), file_slice=part
+        )
+        assert await answer == part.read()
         assert far.calls_in_flight == 0
         await close(near, far)
 

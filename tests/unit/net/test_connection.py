@@ -439,11 +439,14 @@ async def test_a_peer_that_closes_between_frames_is_no_error() -> None:
     recorder = Recorder()
     connection, theirs = connect(recorder)
     recorder.then = lambda _: connection.send(b"y" * 2 * MIB)
+    connection.heard_at_s = -1.0
     theirs.send(frame(b""))
     theirs.shutdown(socket.SHUT_WR)
     assert await read_to_end(theirs) == b"y" * 2 * MIB
     await until(lambda: bool(recorder.closed))
     assert recorder.closed == [None]
+    assert connection.error is None
+    assert connection.heard_at_s > 0
     theirs.close()
 
 

@@ -84,6 +84,38 @@ def test_a_slice_counts_for_what_it_holds_not_for_its_length(file: int) -> None:
     assert outbox.queued_bytes == 4 + SLICE_COST_BYTES + 4 + 1000
 
 
+def test_what_is_unsent_of_a_slice_is_all_that_has_not_left(
+    pair: tuple[socket.socket, socket.socket], file: int
+) -> None:
+    ours, theirs = pair
+    outbox = Outbox()
+    outbox.add_slice(b"head", Slice(file, 0, 3 * MIB))
+    assert outbox.unsent_bytes == 4 + SLICE_COST_BYTES + 3 * MIB
+    outbox.flush(ours)
+    assert outbox.unsent_bytes == 4 + SLICE_COST_BYTES + 3 * MIB - outbox.sent_bytes
+    receive_all(outbox, ours, theirs)
+    assert outbox.unsent_bytes == 0
+    outbox.add_slice(b"head", Slice(file, 0, 3 * MIB))
+    outbox.clear()
+    assert outbox.unsent_bytes == 0
+
+
+def test_who_waits_for_room_is_called_once_when_little_is_unsent(
+    pair: tuple[socket.socket, socket.socket], file: int
+) -> None:
+    ours, theirs = pair
+    outbox = Outbox()
+    outbox.add_slice(b"head", Slice(file, 0, 3 * MIB))
+    called: list[tuple[int, int]] = []
+    for most in (MIB, 2 * MIB):
+        outbox.when_room(most, lambda most=most: called.append((most, outbox.unsent_bytes)))  # type: ignore[misc]
+    outbox.flush(ours)
+    assert not called
+    receive_all(outbox, ours, theirs)
+    assert [most for most, _ in called] == [2 * MIB, MIB]
+    assert all(unsent <= most for most, unsent in called)
+
+
 def test_a_peer_that_does_not_read_is_not_read_ahead_for(file: int) -> None:
     """Thousands of small slices for one slow peer stay slices."""
     outbox = Outbox()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.model.errors import PenstockError
+from penstock.net.connection import Connection
 from penstock.protocol.kafka.apis import Api
 from penstock.protocol.kafka.codec import Payload
 
@@ -17,6 +18,9 @@ class Answers(Protocol):
 
     @property
     def client_host(self) -> str: ...
+
+    @property
+    def connection(self) -> Connection: ...
 
     def answered(self, call: Call, response: object) -> None: ...
 

@@ -1,1 +1,1 @@
-"""Pure machines of delivery: leases of shared groups, and what becomes of messages that fail."""
+"""How messages are handed out, as pure machines: leases, dead letters, push streams."""

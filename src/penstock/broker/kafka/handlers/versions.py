@@ -6,14 +6,24 @@ from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
 from penstock.protocol.kafka.apis import APIS
 from penstock.protocol.kafka.errors import ErrorCode
-from penstock.protocol.kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
+from penstock.protocol.kafka.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 
 
 def api_versions(context: Context, call: Call) -> ApiVersionsResponse:
     """A version that we do not have comes without a request, and is answered in version 0 with all
     that we have, so that the client can choose (KIP-511)."""
-    del context
     is_known = call.request is not None
+    software = ""
+    if isinstance(call.request, ApiVersionsRequest):
+        request = call.request
+        software = f"{request.client_software_name} {request.client_software_version}".strip()
+    connection = call.session.connection
+    context.clients.introduce_kafka(connection, call.client_id, software)
+    call.session.on_close(context.clients, lambda: context.clients.kafka_gone(connection))
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[

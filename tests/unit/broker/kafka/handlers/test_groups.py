@@ -125,6 +125,7 @@ class Answers:
     """Takes the one answer of a call."""
 
     client_host = "/127.0.0.1"
+    connection: Any = None
 
     def __init__(self) -> None:
         self.response: Any = None

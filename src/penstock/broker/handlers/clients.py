@@ -1,0 +1,101 @@
+"""The clients of this broker: listed, and what is delivered to them parked or let go on (R-DEL-7,
+R-DEL-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.broker.clients import Client, KafkaClient
+from penstock.broker.context import Context
+from penstock.broker.delivery.push_stream import PushStream
+from penstock.coordination.delivery.push import ParkAsked, ResumeAsked, State
+from penstock.model.delivery_errors import UnknownClient
+from penstock.protocol import penstock_pb2 as pb
+
+_PARKED_BY_OPERATOR = "An operator has parked it."
+
+
+async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.ListClientsResponse:
+    del request
+    response = pb.ListClientsResponse(broker=context.config.broker_id)
+    for client in context.clients:
+        streams = _streams(context, client)
+        described = response.clients.add(
+            id=client.id,
+            name=client.name,
+            software=client.software,
+            address=client.connection.peer,
+            state=_state(streams),
+            connected_at_ms=client.connected_at_ms,
+            heard_at_ms=context.clients.heard_at_ms(client),
+            protocol=client.protocol,
+        )
+        described.streams.extend(map(_described, streams))
+    for lost in context.clients.lost:
+        response.clients.add(
+            id=lost.id,
+            name=lost.name,
+            software=lost.software,
+            address=lost.address,
+            state="lost",
+            connected_at_ms=lost.connected_at_ms,
+            heard_at_ms=lost.heard_at_ms,
+            protocol=lost.protocol,
+            reason=lost.reason,
+            lost_at_ms=lost.lost_at_ms,
+        )
+    return response
+
+
+async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.SteerClientResponse:
+    found = [client for client in context.clients if _is_meant(client, request.client)]
+    if not found:
+        raise UnknownClient(f"No client {request.client!r} is connected to this broker.")
+    count = 0
+    for client in found:
+        for stream in _streams(context, client):
+            if request.group and stream.group != request.group:
+                continue
+            if request.park:
+                stream.handle(ParkAsked(reason=_PARKED_BY_OPERATOR))
+            else:
+                stream.handle(ResumeAsked(is_automatic=False))
+            count += 1
+    return pb.SteerClientResponse(streams=count)
+
+
+def _is_meant(client: Client | KafkaClient, name: str) -> bool:
+    return name in (client.name, str(client.id))
+
+
+def _streams(context: Context, client: Client | KafkaClient) -> list[PushStream]:
+    return list(context.pushes.of(client.session)) if isinstance(client, Client) else []
+
+
+def _state(streams: Iterable[PushStream]) -> str:
+    """The worst of its streams'."""
+    states = {stream.state for stream in streams}
+    if State.PARKED in states:
+        return "parked"
+    if State.SLOW in states or State.TIMEOUT in states:
+        return "slow"
+    return "alive"
+
+
+def _described(stream: PushStream) -> pb.ListClientsResponse.Stream:
+    machine = stream.machine
+    is_parked = stream.state is State.PARKED
+    return pb.ListClientsResponse.Stream(
+        group=stream.group,
+        member_id=stream.member_id,
+        topic=stream.name.topic,
+        partition=stream.name.partition,
+        shared=stream.is_shared,
+        state=stream.state,
+        in_flight=machine.in_flight_messages,
+        credit=max(machine.credit_messages, 0),
+        delivered=machine.delivered_messages,
+        timeouts=machine.timeouts,
+        reason=machine.reason,
+        parked_at_ms=stream.parked_at_ms if is_parked else 0,
+    )

@@ -1,0 +1,82 @@
+"""Push streams: opened, given credit, resumed, closed (R-DEL-6, R-DEL-8)."""
+
+from __future__ import annotations
+
+from penstock.broker.context import Context
+from penstock.broker.delivery.sources import ExclusiveSource, Source, read_batches
+from penstock.broker.session import Session
+from penstock.coordination.delivery.push import CreditGiven, ResumeAsked, check_credit
+from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidRequest
+from penstock.model.ids import TopicPartition
+from penstock.model.limits import GROUP_NAME_LENGTH_MAX, MEMBER_NAME_LENGTH_MAX
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import parse
+
+
+def open_push(
+    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+) -> None:
+    del payload
+    request = parse(pb.OpenPushRequest, envelope)
+    if (
+        len(request.group) > GROUP_NAME_LENGTH_MAX
+        or len(request.member_id) > MEMBER_NAME_LENGTH_MAX
+    ):
+        raise InvalidRequest(
+            f"The stream's group or member has a name that is too long: {GROUP_NAME_LENGTH_MAX} "
+            f"and {MEMBER_NAME_LENGTH_MAX} characters are the limits."
+        )
+    context.pushes.check_room(session, request.stream)
+    check_credit(0, 0, request.credit_messages, request.credit_bytes)
+    stream = context.pushes.open(session, request, _source(context, request))
+    # The answer before the first delivery.
+    answer = pb.OpenPushResponse().SerializeToString()
+    session.channel.answer(message_id, pb.CALL_OPEN_PUSH, answer)
+    stream.handle(CreditGiven(messages=request.credit_messages, size_bytes=request.credit_bytes))
+
+
+def give_credit(
+    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+) -> None:
+    """Answered only where it is refused."""
+    del message_id, payload
+    request = parse(pb.GiveCreditRequest, envelope)
+    stream = context.pushes.find(session, request.stream)
+    stream.handle(CreditGiven(messages=request.messages, size_bytes=request.bytes))
+    session.channel.leave_unanswered()
+
+
+def close_push(
+    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+) -> None:
+    del payload
+    request = parse(pb.ClosePushRequest, envelope)
+    context.pushes.find(session, request.stream).close()
+    answer = pb.ClosePushResponse().SerializeToString()
+    session.channel.answer(message_id, pb.CALL_CLOSE_PUSH, answer)
+
+
+def resume_push(
+    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+) -> None:
+    """Done already, where nothing is parked."""
+    del payload
+    request = parse(pb.ResumePushRequest, envelope)
+    stream = context.pushes.find(session, request.stream)
+    stream.handle(ResumeAsked(is_automatic=request.is_automatic))
+    answer = pb.ResumePushResponse().SerializeToString()
+    session.channel.answer(message_id, pb.CALL_RESUME_PUSH, answer)
+
+
+def _source(context: Context, request: pb.OpenPushRequest) -> Source:
+    """Where the stream's messages come from."""
+    if request.shared:
+        raise InvalidRequest("This broker pushes no leased messages: lease them.")
+    if request.HasField("filter"):
+        raise InvalidFilter("This broker filters no pushed messages: read them by pull.")
+    name = TopicPartition(request.topic, request.partition)
+    # Found here, and again for each read: who leads may change.
+    partition = context.leaders.find(*name)
+    read_batches(partition, request.offset, request.offset, 1, 1)
+    return ExclusiveSource(context.leaders, name, request.offset, read_batches)

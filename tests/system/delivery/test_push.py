@@ -1,0 +1,345 @@
+"""Push with real processes: slow, stopped, killed and hostile clients.
+
+R-DEL-6, R-DEL-7, R-DEL-8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock import Client
+from penstock.client.client_admin import ClientStatus
+from penstock.model.delivery_errors import InvalidCredit, TooManySubscriptions, UnknownStream
+from penstock.model.errors import PenstockError
+from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE, encode_head
+from tests.cluster_support import Cluster
+from tests.push_support import pushed, settled
+from tests.system.clients import PATIENCE_S, publish_numbers, read_numbers
+from tests.system.processes import BrokerProcess
+
+MIB = 1 << 20
+ROOT = Path(__file__).parents[3]
+# So that a stopped client is noticed in a second.
+IMPATIENT = ("push_timeout_ms=300", "push_retry_ms=100")
+
+
+class ConsumerProcess:
+    """`pushed_consumer`, and what it has written."""
+
+    def __init__(self, address: str, name: str, folder: Path) -> None:
+        self.name = name
+        self._output = folder / f"{name}.txt"
+        command = [sys.executable, "-m", "tests.system.delivery.pushed_consumer"]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, address, "orders", "billing", name], stdout=output, cwd=ROOT
+            )
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def numbers(self) -> list[int]:
+        whole, _, _ = self._output.read_text().rpartition("\n")
+        return [int(line) for line in whole.splitlines()]
+
+
+@contextlib.contextmanager
+def consumer_process(address: str, name: str, folder: Path) -> Iterator[ConsumerProcess]:
+    process = ConsumerProcess(address, name, folder)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+async def client_when(
+    mq: Client, name: str, condition: Callable[[ClientStatus], bool]
+) -> ClientStatus:
+    """The client's record, as soon as it is as it should be."""
+    seen: list[ClientStatus] = []
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                found = await mq.clients.list()
+                seen = [client for client in found.clients if client.name == name]
+                for client in seen:
+                    if condition(client):
+                        return client
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"{name} is not as it should be: {seen}") from None
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_slow_consumer_is_not_overrun_and_slows_nobody(tmp_path: Path) -> None:
+    """R-DEL-6: a hundred times slower than its producer: its window holds, the broker's memory is
+    flat, and another consumer gets everything meanwhile."""
+    count, window = 60_000, 500
+    with BrokerProcess(tmp_path) as broker:
+        async with (
+            penstock.connect(broker.address, client_name="slow") as slow_client,
+            penstock.connect(broker.address, client_name="fast") as mq,
+        ):
+            await mq.admin.create_topic("orders", 1, {"durability": "os"})
+            await mq.publish("orders", b"first")
+            taken: list[int] = []
+
+            async def read_slowly() -> None:
+                async for message in slow_client.subscribe(
+                    "orders", push=True, push_messages=window
+                ):
+                    taken.append(message.offset)
+                    await asyncio.sleep(0.01)
+
+            async def read_all() -> float:
+                began_s = time.monotonic()
+                read = 0
+                async with mq.subscribe("orders", push=True) as consumer:
+                    async for messages in consumer.batches():
+                        read += len(messages)
+                        if read > count:
+                            return time.monotonic() - began_s
+                raise AssertionError
+
+            slow = asyncio.create_task(read_slowly())
+            await until(lambda: len(taken) == 1)
+            before = broker.resident_bytes()
+            fast = asyncio.create_task(read_all())
+            async with mq.producer() as producer:
+                for _ in range(count):
+                    await producer.send("orders", b"x" * 1000)
+            async with asyncio.timeout(60):
+                await fast
+            record = await client_when(mq, "slow", lambda client: client.state == "slow")
+            [stream] = record.streams
+            # What was taken when the last credit was given, the credit, and a batch of overdraft.
+            assert stream.delivered + stream.in_flight < len(taken) + 3 * window + 1100
+            assert len(taken) < count / 20
+            grown = broker.resident_bytes() - before
+            assert grown < 24 * MIB, f"{grown / MIB:.1f} MiB more"
+            slow.cancel()
+            await asyncio.gather(slow, return_exceptions=True)
+            assert taken == list(range(len(taken)))
+
+
+async def test_a_stopped_consumer_is_parked_and_goes_on_when_it_lives_again(
+    tmp_path: Path,
+) -> None:
+    """R-DEL-8: timeout queue, dead-letter queue, resume; no message is lost."""
+    with (
+        BrokerProcess(tmp_path / "data", *IMPATIENT) as broker,
+        consumer_process(broker.address, "stopped", tmp_path) as consumer,
+    ):
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await publish_numbers(mq, "orders", range(100))
+            await until(lambda: consumer.numbers == list(range(100)))
+            await client_when(mq, "stopped", lambda client: client.state == "alive")
+            consumer.signal(signal.SIGSTOP)
+            await publish_numbers(mq, "orders", range(100, 200))
+            record = await client_when(mq, "stopped", lambda client: client.state == "slow")
+            assert record.streams[0].state == "timeout"
+            record = await client_when(mq, "stopped", lambda client: client.state == "parked")
+            assert record.streams[0].reason == "The client left a delivery unanswered twice."
+            assert record.streams[0].parked_at_ms is not None
+            delivered = record.streams[0].delivered
+            await publish_numbers(mq, "orders", range(200, 300))
+            record = await client_when(mq, "stopped", lambda client: client.state == "parked")
+            assert record.streams[0].delivered == delivered
+            consumer.signal(signal.SIGCONT)
+            await until(lambda: len(consumer.numbers) >= 300)
+            assert consumer.numbers == list(range(300))
+            await client_when(mq, "stopped", lambda client: client.state == "alive")
+
+
+async def test_a_client_that_answers_no_ping_is_lost_in_bounded_time(tmp_path: Path) -> None:
+    """R-DEL-7: marked, and removed from all it had."""
+    patience = ("idle_ping_ms=500", "ping_timeout_ms=500")
+    with (
+        BrokerProcess(tmp_path / "data", *patience) as broker,
+        consumer_process(broker.address, "stopped", tmp_path) as consumer,
+    ):
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await publish_numbers(mq, "orders", range(10))
+            await until(lambda: len(consumer.numbers) == 10)
+            consumer.signal(signal.SIGSTOP)
+            lost = await client_when(mq, "stopped", lambda client: client.state == "lost")
+            assert lost.lost_at_ms is not None
+            # Half a second of silence, half a second for the answer, two looks a second apart.
+            assert lost.lost_at_ms - lost.heard_at_ms < 6_000
+            assert lost.reason == "it did not answer a ping"
+            assert lost.streams == ()
+            # It comes back as anybody does.
+            consumer.signal(signal.SIGCONT)
+            await publish_numbers(mq, "orders", range(10, 20))
+            await until(lambda: set(consumer.numbers) == set(range(20)))
+
+
+async def test_a_client_killed_in_the_middle_of_a_push_is_lost_and_its_messages_are_not(
+    tmp_path: Path,
+) -> None:
+    """R-DEL-7: the next member of the group goes on where it had come to."""
+    with BrokerProcess(tmp_path / "data") as broker:
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await mq.admin.create_topic("orders")
+            with consumer_process(broker.address, "first", tmp_path) as first:
+                publishing = asyncio.create_task(publish_numbers(mq, "orders", range(20_000)))
+                await until(lambda: len(first.numbers) > 1000)
+                first.signal(signal.SIGKILL)
+                lost = await client_when(mq, "first", lambda client: client.state == "lost")
+                assert lost.streams == ()
+                await publishing
+                with consumer_process(broker.address, "second", tmp_path) as second:
+                    await until(lambda: 19_999 in second.numbers)
+                    seen = set(first.numbers) | set(second.numbers)
+                    assert seen == set(range(20_000))
+                    assert second.numbers == sorted(second.numbers)
+
+
+async def test_a_hostile_client_harms_only_itself(tmp_path: Path) -> None:
+    """R-DEL-6, R-DEL-8: answers twice, late, to nothing, with rubbish; credit below nothing."""
+    with BrokerProcess(tmp_path, *IMPATIENT) as broker:
+        async with (
+            penstock.connect(broker.address, client_name="test") as mq,
+            pushed(broker.address) as hostile,
+        ):
+            await hostile.hello("hostile")
+            await publish_numbers(mq, "orders", range(10))
+            hostile.is_silent = True
+            await hostile.open(messages=1_000_000)
+            await until(lambda: len(hostile.deliveries) > 0)
+            send = hostile.channel.connection.send
+            for message_id in (0, 1, 2**32 - 1, hostile.deliveries[0].message_id):
+                for kind in (pb.CALL_DELIVER | ANSWER_BIT, ERROR_TYPE, pb.CALL_FETCH | ANSWER_BIT):
+                    for envelope in (b"", b"\xff" * 10):
+                        send(encode_head(kind, message_id, envelope))
+            for messages, size in ((-1, 0), (0, -1), (0, 0), (2**63 - 1, 1), (-(2**63), 2**63 - 1)):
+                with pytest.raises(InvalidCredit):
+                    await hostile.give(messages, size)
+            with pytest.raises(UnknownStream):
+                await hostile.give(1, 1, stream=2**32 - 1)
+            await publish_numbers(mq, "orders", range(10, 20))
+            await client_when(mq, "hostile", lambda client: client.state == "parked")
+            for _ in range(1000):
+                await hostile.resume()
+            hostile.is_silent = False
+            await hostile.resume()
+            await settled(hostile)
+            await until(lambda: len(hostile.values) == 20)
+            # Others are served as ever.
+            async with mq.subscribe("orders", push=True) as consumer:
+                assert await read_numbers(consumer, 20) == list(range(20))
+
+
+async def test_a_client_with_too_many_subscriptions_is_told_the_limit(tmp_path: Path) -> None:
+    """R-DEL-7: 100,000 streams of one connection; those within the limit are served on."""
+    with BrokerProcess(tmp_path) as broker:
+        async with (
+            penstock.connect(broker.address, client_name="test") as mq,
+            pushed(broker.address) as greedy,
+        ):
+            await mq.admin.create_topic("orders")
+            before = broker.resident_bytes()
+            opened = 0
+            refusals: list[PenstockError] = []
+
+            def answered(error: PenstockError | None, *_: memoryview) -> None:
+                nonlocal opened
+                if error is None:
+                    opened += 1
+                else:
+                    refusals.append(error)
+
+            for number in range(100_000):
+                request = pb.OpenPushRequest(
+                    stream=number, topic="orders", credit_messages=1, credit_bytes=1
+                )
+                greedy.channel.start_call(
+                    pb.CALL_OPEN_PUSH, request.SerializeToString(), (), answered
+                )
+                if number % 1000 == 0:
+                    await greedy.channel.connection.drain()
+                    await asyncio.sleep(0)
+            async with asyncio.timeout(60):
+                while opened + len(refusals) < 100_000:
+                    await asyncio.sleep(0.01)
+            assert opened == PUSH_STREAMS_PER_CONNECTION_MAX
+            assert all(isinstance(error, TooManySubscriptions) for error in refusals)
+            grown = broker.resident_bytes() - before
+            assert grown < 100 * MIB, f"{grown / MIB:.1f} MiB more"
+            await mq.publish("orders", b"one")
+            await until(lambda: len(greedy.deliveries) == PUSH_STREAMS_PER_CONNECTION_MAX)
+
+
+async def test_pushes_go_on_while_leaders_die(tmp_path: Path) -> None:
+    """R-DEL-6, R-REP-2: each message from each partition once and in order, whoever leads."""
+    with Cluster(tmp_path) as cluster:
+        async with asyncio.timeout(90), penstock.connect(cluster.bootstrap) as mq:
+            await mq.admin.create_topic("orders", 3, replicas=3)
+            read: dict[int, list[int]] = {number: [] for number in range(3)}
+
+            async def consume() -> None:
+                async for message in mq.subscribe("orders", push=True):
+                    read[message.partition].append(int(message.value or b""))
+                    if sum(map(len, read.values())) == 900:
+                        return
+
+            consuming = asyncio.create_task(consume())
+            async with mq.producer() as producer:
+                for number in range(900):
+                    await producer.send("orders", b"%d" % number, partition=number % 3)
+                    if number == 450:
+                        route = await mq._connection().routes.topic("orders", refresh=True)
+                        cluster.kill(route.leaders[0])
+                    if number % 10 == 0:
+                        await asyncio.sleep(0.01)
+            await consuming
+            for partition, numbers in read.items():
+                assert numbers == list(range(partition, 900, 3))
+
+
+def test_the_command_line_reads_what_is_pushed(tmp_path: Path) -> None:
+    """R-DEL-6: and lists who is there (R-DEL-7)."""
+    with BrokerProcess(tmp_path) as broker:
+        at = ("--bootstrap", broker.address)
+        penstock_cli("produce", "orders", *at, text="a\nb\nc\n")
+        assert penstock_cli("consume", "orders", "--push", "--max", "3", *at) == "a\nb\nc\n"
+        assert "penstock-cli" in penstock_cli("clients", "list", *at)
+        refused = subprocess.run(
+            [sys.executable, "-m", "penstock.cli", "clients", "park", "nobody", *at],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert refused.returncode == 1
+        assert "No client 'nobody' is connected to any broker" in refused.stderr
+
+
+def penstock_cli(*words: str, text: str = "") -> str:
+    command = [sys.executable, "-m", "penstock.cli", *words]
+    run = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    return run.stdout
