@@ -22,16 +22,11 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.coordinator_calls import ask_groups
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
-from penstock.broker.delay.coordinator import DelayCoordinator
-from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
-from penstock.broker.delivery.filters import Filters
-from penstock.broker.delivery.pushes import Pushes
-from penstock.broker.delivery.shares import Shares, States
+from penstock.broker.delivery.shares import States
+from penstock.broker.delivery_work import start_delivery_work
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.doorway import Doorway
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
 from penstock.broker.handlers.claims import who_may_write
@@ -124,7 +119,7 @@ class Broker:
         starting.callback(context.partitions.begin_closing)
         starting.callback(context.groups.begin_closing)
         starting.callback(context.staging.begin_closing)
-        starting.callback(context.shares.begin_closing)
+        starting.callback(context.delivery.shares.begin_closing)
         if company.peering is not None:
             starting.push_async_callback(
                 hand_over, context.partitions, company.peering, ground.driver, clock
@@ -209,26 +204,16 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
-        delays = DelayCoordinator(parts)
-        delays.start()
-        starting.push_async_callback(delays.stop)
-        claims = Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock)
-        starting.push_async_callback(claims.stop)
-        fair_turns = FairTurns()
-        starting.callback(fair_turns.close)
-        forwarding = Forwarding(registry, leaders, channels, driver)
-        dead_letters, filters = DeadLetters(topics, forwarding, clock), Filters()
-        shares = Shares(
-            partitions,
+        delivery = start_delivery_work(
+            starting,
+            config,
+            parts,
             States(
                 lambda request: ask_groups(context, READ_SHARE, read_share, request),
                 lambda request: ask_groups(context, WRITE_SHARE, write_share, request),
             ),
-            dead_letters,
-            filters,
-            clock,
+            lambda: Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock),
         )
-        starting.push_async_callback(shares.stop)
         context = Context(
             config=config,
             loop=asyncio.get_running_loop(),
@@ -243,15 +228,8 @@ class Broker:
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
             clients=ground.clients,
-            pushes=Pushes(config, clock),
             channels=channels,
-            forwarding=forwarding,
-            dead_letters=dead_letters,
-            shares=shares,
-            claims=claims,
-            filters=filters,
-            fair_turns=fair_turns,
-            delays=delays,
+            delivery=delivery,
             cluster=start_cluster_work(
                 starting,
                 company.around,

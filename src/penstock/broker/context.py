@@ -5,18 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from penstock.broker.claims import Claims
 from penstock.broker.clients import Clients
 from penstock.broker.cluster_work import ClusterWork
 from penstock.broker.config import BrokerConfig
-from penstock.broker.delay.coordinator import DelayCoordinator
-from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
-from penstock.broker.delivery.filters import Filters
-from penstock.broker.delivery.pushes import Pushes
-from penstock.broker.delivery.shares import Shares
+from penstock.broker.delivery_work import DeliveryWork
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
@@ -47,12 +40,5 @@ class Context:
     staging: StagingCoordinator
     cluster: ClusterWork
     clients: Clients
-    pushes: Pushes
     channels: Channels
-    forwarding: Forwarding
-    claims: Claims
-    filters: Filters
-    fair_turns: FairTurns
-    delays: DelayCoordinator
-    dead_letters: DeadLetters
-    shares: Shares
+    delivery: DeliveryWork

@@ -30,7 +30,7 @@ async def staging_coordinator(context: Context) -> BrokerImage:
 
 async def delay_coordinator(context: Context) -> BrokerImage:
     """Who looks after delayed messages. NotCoordinator if nobody does now."""
-    return await _leader(context, DELAYED_TOPIC, context.delays.make_topic)
+    return await _leader(context, DELAYED_TOPIC, context.delivery.delays.make_topic)
 
 
 async def _leader(context: Context, topic: str, make: Callable[[], Awaitable[None]]) -> BrokerImage:

@@ -338,7 +338,8 @@ class Fetcher:
         except PenstockError as problem:
             self._judge(feed, problem)
             return
-        if not is_further and self._came_too_early(feed):
+        waited_s = self._loop.time() - feed.asked_at_s
+        if not is_further and waited_s < self._config.max_wait_ms / 2000:
             # Asking again at once would be a busy loop.
             feed.failures += 1
             self._recover(feed)
@@ -366,10 +367,6 @@ class Fetcher:
         feed.fetch_offset = next_offset
         self._wake()
         return True
-
-    def _came_too_early(self, feed: Feed) -> bool:
-        waited_s = self._loop.time() - feed.asked_at_s
-        return waited_s < self._config.max_wait_ms / 2000
 
     def _judge(self, feed: Feed, error: PenstockError) -> None:
         """Decide how a partition goes on after an error: again, elsewhere, or by the reader."""

@@ -12,22 +12,16 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 from penstock.client.config import ClientConfig
 from penstock.client.lease_lane import Hold, LeaseLane
+from penstock.client.replies import Replying
 from penstock.client.routes import Routes
-from penstock.client.settler import (
-    ACKNOWLEDGED,
-    EXTEND,
-    FAIL,
-    REJECT,
-    RELEASE,
-    Outcome,
-    Settler,
-)
+from penstock.client.settler import RELEASE, Outcome, Settler
+from penstock.client.settling import Settling
 from penstock.client.share_membership import ShareMembership
 from penstock.client.shared_settings import SharedConsumerConfig
 from penstock.client.tasks import TaskScope
@@ -42,7 +36,7 @@ logger = logging.getLogger(__name__)
 _CLOSE_TIMEOUT_S: Final = 5.0
 
 
-class SharedConsumer:
+class SharedConsumer(Settling, Replying):
     """Made by `Client.subscribe(..., shared=True)`; begins when it is entered or first read."""
 
     def __init__(
@@ -56,6 +50,7 @@ class SharedConsumer:
         on_end: Callable[[SharedConsumer], None],
     ) -> None:
         """source: whom messages tell what became of them; None: this."""
+        super().__init__()
         self._routes = routes
         self._backoff = config.backoff
         self._settings = settings
@@ -79,17 +74,12 @@ class SharedConsumer:
         )
         self._scope = TaskScope()
         self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._settlers: dict[TopicPartition, Settler] = {}
-        # Leased and not taken by the reader; and those that were, and have no outcome yet.
+        # Leased, and not taken by the reader yet.
         self._ready: deque[tuple[Hold, Message]] = deque()
-        self._held: dict[tuple[str, int, int], Hold] = {}
         self._has_messages = asyncio.Event()
         self._has_room = asyncio.Event()
-        self._failure: PenstockError | None = None
         self._starting = asyncio.Lock()
-        self._is_started = self._is_closed = False
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._done.set_result(None)
+        self._is_started = False
 
     async def __aenter__(self) -> Self:
         try:
@@ -179,49 +169,6 @@ class SharedConsumer:
         """What is being leased from."""
         return list(self._lanes)
 
-    @property
-    def lost_count(self) -> int:
-        """Messages whose lease had run out when their outcome was told: others got them too."""
-        return sum(settler.lost_count for settler in self._settlers.values())
-
-    # --- what became of a message --------------------------------------------------------------
-
-    def attempt(self, message: Message) -> int:
-        hold = self._held.get((message.topic, message.partition, message.offset))
-        return 1 if hold is None else hold.attempts.get(message.offset, 1)
-
-    def acknowledge(self, message: Message) -> Awaitable[None]:
-        """What `message.ack()` calls. It returns at once; the broker is told shortly after, by
-        `commit` or when this closes."""
-        return self._settled(message, ACKNOWLEDGED)
-
-    def release(self, message: Message, delay_s: float = 0.0) -> Awaitable[None]:
-        if delay_s < 0:
-            raise InvalidRequest(f"delay_s is {delay_s}: it cannot be negative.")
-        return self._settled(message, Outcome(RELEASE, delay_ms=int(delay_s * 1000)))
-
-    def fail(self, message: Message, reason: str = "") -> Awaitable[None]:
-        return self._settled(message, Outcome(FAIL, reason))
-
-    def reject(self, message: Message, reason: str = "") -> Awaitable[None]:
-        return self._settled(message, Outcome(REJECT, reason))
-
-    async def extend(self, message: Message) -> None:
-        """Returns when the lease is longer."""
-        place = message.topic, message.partition, message.offset
-        hold = self._held.get(place)
-        settler = self._settlers.get(TopicPartition(message.topic, message.partition))
-        if hold is None or settler is None:
-            raise InvalidRequest(f"{message!r} is not held: it was settled, or is another's.")
-        settler.put(message.offset, Outcome(EXTEND))
-        await settler.told()
-
-    async def commit(self) -> None:
-        """Returns when every outcome so far is durable on the broker."""
-        self._raise_failure()
-        for settler in list(self._settlers.values()):
-            await settler.told()
-
     # --- helpers -------------------------------------------------------------------------------
 
     async def _next(self) -> Message:
@@ -254,22 +201,6 @@ class SharedConsumer:
         self._ready.extend((hold, message) for message in messages)
         self._has_messages.set()
 
-    def _settled(self, message: Message, outcome: Outcome) -> Awaitable[None]:
-        if self._is_closed:
-            raise ClientClosed("The consumer was closed before the message was settled.")
-        self._raise_failure()
-        place = message.topic, message.partition, message.offset
-        if self._held.pop(place, None) is None:
-            logger.debug("%s-%d offset %d was settled before.", *place)
-            return self._done
-        self._settle(message, outcome)
-        return self._done
-
-    def _settle(self, message: Message, outcome: Outcome) -> None:
-        self._settlers[TopicPartition(message.topic, message.partition)].put(
-            message.offset, outcome
-        )
-
     def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in [one for one in self._lanes if one not in partitions]:
             self._lanes.pop(partition).cancel()
@@ -290,8 +221,3 @@ class SharedConsumer:
     def _fail(self, error: PenstockError) -> None:
         self._failure = error
         self._has_messages.set()
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure

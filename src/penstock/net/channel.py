@@ -237,15 +237,6 @@ class Channel:
             self.connection.send(head)
         self._settle()
 
-    def answer_all(
-        self, message_id: int, number: int, envelope: bytes, payload: Sequence[Buffer]
-    ) -> None:
-        """The same with a payload in several pieces."""
-        payload_bytes = sum(len(piece) for piece in payload)
-        head = encode_head(number | ANSWER_BIT, message_id, envelope, payload_bytes)
-        self.connection.send(head, *payload)
-        self._settle()
-
     def answer_slice(
         self, message_id: int, number: int, envelope: bytes, file_slice: FileSlice
     ) -> None:

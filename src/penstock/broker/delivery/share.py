@@ -20,7 +20,7 @@ from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
 from penstock.broker.session import Session
-from penstock.coordination.delivery.share_partition import SharePartition
+from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
 from penstock.model.errors import InternalError, NotLeader, PenstockError
 from penstock.records.header import Buffer
@@ -230,7 +230,7 @@ class Share:
             self._save()
             self._set_timer()
             if self._is_unused and self._burying is None:
-                self.end(NotLeader(), self.machine.last_state())
+                self.end(NotLeader(), last_state(self.machine))
         except PenstockError as error:
             self.end(error)
         except Exception:

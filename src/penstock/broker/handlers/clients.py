@@ -69,7 +69,7 @@ def _is_meant(client: Client | KafkaClient, name: str) -> bool:
 
 
 def _streams(context: Context, client: Client | KafkaClient) -> list[PushStream]:
-    return list(context.pushes.of(client.session)) if isinstance(client, Client) else []
+    return list(context.delivery.pushes.of(client.session)) if isinstance(client, Client) else []
 
 
 def _state(streams: Iterable[PushStream]) -> str:

@@ -36,7 +36,7 @@ def delay(
         )
         session.channel.answer(message_id, pb.CALL_DELAY, response.SerializeToString())
 
-    context.delays.accept(request, payload, accepted)
+    context.delivery.delays.accept(request, payload, accepted)
 
 
 async def cancel_delayed(
@@ -46,13 +46,13 @@ async def cancel_delayed(
         raise InvalidRequest("Name each delayed message by its time and its number.")
     check_count("messages", len(request.numbers))
     dues = list(zip(request.due_ms, request.numbers, strict=True))
-    return pb.CancelDelayedResponse(cancelled=await context.delays.cancel(dues))
+    return pb.CancelDelayedResponse(cancelled=await context.delivery.delays.cancel(dues))
 
 
 async def describe_delayed(
     context: Context, request: pb.DescribeDelayedRequest
 ) -> pb.DescribeDelayedResponse:
-    return context.delays.describe(request.topic)
+    return context.delivery.delays.describe(request.topic)
 
 
 async def put_schedule(context: Context, request: pb.PutScheduleRequest) -> pb.PutScheduleResponse:
@@ -66,13 +66,15 @@ async def put_schedule(context: Context, request: pb.PutScheduleRequest) -> pb.P
         value=asked.value,
         headers=dict(asked.headers),
     )
-    return pb.PutScheduleResponse(schedule=_told(await context.delays.put_schedule(schedule)))
+    return pb.PutScheduleResponse(
+        schedule=_told(await context.delivery.delays.put_schedule(schedule))
+    )
 
 
 async def delete_schedule(
     context: Context, request: pb.DeleteScheduleRequest
 ) -> pb.DeleteScheduleResponse:
-    await context.delays.delete_schedule(request.name)
+    await context.delivery.delays.delete_schedule(request.name)
     return pb.DeleteScheduleResponse()
 
 
@@ -80,7 +82,7 @@ async def list_schedules(
     context: Context, request: pb.ListSchedulesRequest
 ) -> pb.ListSchedulesResponse:
     del request
-    return pb.ListSchedulesResponse(schedules=map(_told, context.delays.schedules()))
+    return pb.ListSchedulesResponse(schedules=map(_told, context.delivery.delays.schedules()))
 
 
 def _told(schedule: Schedule) -> pb.Schedule:

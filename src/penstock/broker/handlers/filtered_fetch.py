@@ -64,7 +64,7 @@ class _FilteredFetch:
         self._message_id = message_id
         self._request = request
         self._max_bytes = max_bytes
-        self._compiled = context.filters.compiled(request.filter)
+        self._compiled = context.delivery.filters.compiled(request.filter)
         self._partition = context.leaders.find(request.topic, request.partition)
         # All before it was looked at.
         self._offset = request.offset
@@ -86,7 +86,7 @@ class _FilteredFetch:
             self._failed(error)
             return
         reading = filtered_read(self._partition, self._offset, self._max_bytes, self._compiled)
-        self._work = self._context.fair_turns.begin(
+        self._work = self._context.delivery.fair_turns.begin(
             self._session.channel.connection, reading, self._looked, self._failed
         )
 

@@ -67,7 +67,7 @@ def settle(
                 outcome.code, outcome.message = error.code, error.message
         session.channel.answer(message_id, pb.CALL_SETTLE, response.SerializeToString())
 
-    context.shares.settle(request.group, partition, request.member_id, settled, told)
+    context.delivery.shares.settle(request.group, partition, request.member_id, settled, told)
 
 
 async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.DeadLetterResponse:
@@ -75,7 +75,7 @@ async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.Dea
     check_group_name(request.group)
     partition = context.leaders.find(request.topic, request.partition)
     dead = DeadMessage(request.offset, max(request.attempts, 1), request.reason)
-    await context.dead_letters.bury(request.group, partition, [dead])
+    await context.delivery.dead_letters.bury(request.group, partition, [dead])
     return pb.DeadLetterResponse()
 
 
@@ -108,15 +108,18 @@ class _LeaseAnswer(Ask):
             wait_ms = 0
         self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
         self._session.on_close(self, self._client_gone)
-        self._context.shares.ask(self._request.group, self._partition, self, self._session)
+        self._context.delivery.shares.ask(self._request.group, self._partition, self, self._session)
 
     def answer(self, leased: Leased) -> None:
         self._forget()
         response = pb.LeaseResponse(lease_ms=leased.lease_ms)
         for first, last, attempt in leased.leases:
             response.leases.add(first=first, last=last, attempt=attempt)
-        self._session.channel.answer_all(
-            self._message_id, pb.CALL_LEASE, response.SerializeToString(), leased.payload
+        self._session.channel.answer(
+            self._message_id,
+            pb.CALL_LEASE,
+            response.SerializeToString(),
+            b"".join(leased.payload),
         )
 
     def refuse(self, error: PenstockError) -> None:
@@ -132,7 +135,7 @@ class _LeaseAnswer(Ask):
         self._forget()
 
     def _give_up(self) -> None:
-        self._context.shares.give_up(self._request.group, self._partition, self)
+        self._context.delivery.shares.give_up(self._request.group, self._partition, self)
 
     def _forget(self) -> None:
         if self._timer is not None:

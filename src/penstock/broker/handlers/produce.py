@@ -63,7 +63,7 @@ def produce(
         partition.check_acks(acks)
     if partition.is_exclusive:
         answer = _ProduceAnswer(session, message_id, acks)
-        context.claims.append(partition, claim, payload, answer, acks)
+        context.delivery.claims.append(partition, claim, payload, answer, acks)
         return
     partition.append(payload, _ProduceAnswer(session, message_id, acks), acks)
 

@@ -27,9 +27,9 @@ def open_push(
             f"The stream's group or member has a name that is too long: {GROUP_NAME_LENGTH_MAX} "
             f"and {MEMBER_NAME_LENGTH_MAX} characters are the limits."
         )
-    context.pushes.check_room(session, request.stream)
+    context.delivery.pushes.check_room(session, request.stream)
     check_credit(0, 0, request.credit_messages, request.credit_bytes)
-    stream = context.pushes.open(session, request, _source(context, request))
+    stream = context.delivery.pushes.open(session, request, _source(context, request))
     # The answer before the first delivery.
     answer = pb.OpenPushResponse().SerializeToString()
     session.channel.answer(message_id, pb.CALL_OPEN_PUSH, answer)
@@ -42,7 +42,7 @@ def give_credit(
     """Answered only where it is refused."""
     del message_id, payload
     request = parse(pb.GiveCreditRequest, envelope)
-    stream = context.pushes.find(session, request.stream)
+    stream = context.delivery.pushes.find(session, request.stream)
     stream.handle(CreditGiven(messages=request.messages, size_bytes=request.bytes))
     session.channel.leave_unanswered()
 
@@ -52,7 +52,7 @@ def close_push(
 ) -> None:
     del payload
     request = parse(pb.ClosePushRequest, envelope)
-    context.pushes.find(session, request.stream).close()
+    context.delivery.pushes.find(session, request.stream).close()
     answer = pb.ClosePushResponse().SerializeToString()
     session.channel.answer(message_id, pb.CALL_CLOSE_PUSH, answer)
 
@@ -63,7 +63,7 @@ def resume_push(
     """Done already, where nothing is parked."""
     del payload
     request = parse(pb.ResumePushRequest, envelope)
-    stream = context.pushes.find(session, request.stream)
+    stream = context.delivery.pushes.find(session, request.stream)
     stream.handle(ResumeAsked(is_automatic=request.is_automatic))
     answer = pb.ResumePushResponse().SerializeToString()
     session.channel.answer(message_id, pb.CALL_RESUME_PUSH, answer)

@@ -134,7 +134,7 @@ def _wanted(context: Context, settings: pb.SharedSettings) -> WantedSettings:
     check_count("tags", len(wanted.tags))
     if wanted.ByteSize():
         # So that whoever writes it is told what is wrong with it.
-        context.filters.compiled(wanted)
+        context.delivery.filters.compiled(wanted)
     return WantedSettings(
         ordered_by_key=settings.ordered_by_key,
         lease_ms=settings.lease_ms or None,

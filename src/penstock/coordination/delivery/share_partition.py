@@ -345,17 +345,10 @@ class SharePartition:
         self._ceiling.written()
         self._is_changed = False
         self._saved = (self.start, self.window.expired)
-        return Snapshot(self._state(ceiling), ceiling, self.window.deviations.unsaved)
+        return Snapshot(self.state(ceiling), ceiling, self.window.deviations.unsaved)
 
-    def last_state(self) -> bytes | None:
-        """What to write when nobody leases from this machine ever again, and it is let go: with no
-        lease about, whoever comes next need not wait for any. None while there is one."""
-        counts = self.window.runs.counts
-        if counts[Kind.LEASED] or counts[Kind.IN_DOUBT]:
-            return None
-        return self._state(self.start)
-
-    def _state(self, ceiling: int) -> bytes:
+    def state(self, ceiling: int) -> bytes:
+        """What there is to know, with this ceiling."""
         return encode_share_state(
             ShareState(
                 start=self.start,
@@ -431,3 +424,10 @@ def _listed(parts: list[str]) -> str:
     told = ", ".join(parts[:_PIECES_TOLD_MAX])
     more = len(parts) - _PIECES_TOLD_MAX
     return f"{told} and {more} more" if more > 0 else told
+
+
+def last_state(machine: SharePartition) -> bytes | None:
+    """What to write when nobody leases from the machine ever again, and it is let go: with no lease
+    about, whoever comes next need not wait for any. None while there is one."""
+    counts = machine.counts()
+    return None if counts.leased or counts.in_doubt else machine.state(machine.start)

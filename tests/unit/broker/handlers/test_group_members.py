@@ -224,7 +224,6 @@ async def test_a_member_whose_connection_ends_is_missed_soon(
         ({"topics": ["x"] * (NAMES_PER_CALL_MAX + 1)}, InvalidRequest),
         ({"owned": owned_topics({"orders": [0]})}, InvalidRequest),
         ({"owned": owned_topics({"orders": [0] * (NAMES_PER_CALL_MAX + 1)})}, InvalidRequest),
-        ({"shared": True}, InvalidRequest),
         (
             {"assignor": "manual", "claims": owned_topics({"orders": [4_000_000_000]})},
             UnknownTopic,

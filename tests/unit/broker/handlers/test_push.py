@@ -306,8 +306,8 @@ async def test_streams_end_with_their_connection(contexts: list[Context]) -> Non
                 pass
         assert [(record.name, record.state) for record in records] == [("gone", "lost")]
         assert not records[0].streams
-        assert not contexts[0].pushes._connections
-        assert contexts[0].pushes._stream_count == 0
+        assert not contexts[0].delivery.pushes._connections
+        assert contexts[0].delivery.pushes._stream_count == 0
         assert not contexts[0].partitions.find("orders", 0)._waiting
 
 
@@ -340,7 +340,7 @@ async def test_nothing_is_pushed_to_a_client_that_does_not_read(contexts: list[C
         connection = client.channel.connection
         await client.open(messages=1000, size_bytes=1 << 30)
         connection.pause_reading(Pause.DRAINING)
-        [session] = contexts[0].pushes._connections
+        [session] = contexts[0].delivery.pushes._connections
         outbox = session.channel.connection.outbox
         await until(lambda: outbox.unsent_bytes > 0)
         for _ in range(200):
@@ -358,7 +358,7 @@ async def test_a_batch_that_wakes_many_streams_does_not_hold_the_loop(
         await producer.create("orders")
         for number in range(300):
             await client.open(stream=number)
-        [connection] = contexts[0].pushes._connections.values()
+        [connection] = contexts[0].delivery.pushes._connections.values()
         most = 0
         take_turn = PushStream.take_turn
         taken = 0

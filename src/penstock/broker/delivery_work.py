@@ -1,0 +1,67 @@
+"""What a broker hands messages out with: started together, stopped in the reverse of it.
+
+Not what each does. The invariant: whatever was started is stopped before the partitions and the
+groups are that it stands on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.broker.claims import Claims
+from penstock.broker.config import BrokerConfig
+from penstock.broker.delay.coordinator import DelayCoordinator
+from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.fair_turns import FairTurns
+from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.pushes import Pushes
+from penstock.broker.delivery.shares import Shares, States
+from penstock.broker.forwarding import Forwarding
+from penstock.broker.staging_coordinator import StagingParts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryWork:
+    """Its parts."""
+
+    forwarding: Forwarding
+    dead_letters: DeadLetters
+    filters: Filters
+    fair_turns: FairTurns
+    shares: Shares
+    pushes: Pushes
+    claims: Claims
+    delays: DelayCoordinator
+
+
+def start_delivery_work(
+    starting: contextlib.AsyncExitStack,
+    config: BrokerConfig,
+    parts: StagingParts,
+    states: States,
+    make_claims: Callable[[], Claims],
+) -> DeliveryWork:
+    """When all partitions are open and the groups are being read."""
+    delays = DelayCoordinator(parts)
+    delays.start()
+    starting.push_async_callback(delays.stop)
+    claims = make_claims()
+    starting.push_async_callback(claims.stop)
+    fair_turns = FairTurns()
+    starting.callback(fair_turns.close)
+    forwarding = Forwarding(parts.registry, parts.leaders, parts.channels, parts.driver)
+    dead_letters, filters = DeadLetters(parts.topics, forwarding, parts.clock), Filters()
+    shares = Shares(parts.partitions, states, dead_letters, filters, parts.clock)
+    starting.push_async_callback(shares.stop)
+    return DeliveryWork(
+        forwarding=forwarding,
+        dead_letters=dead_letters,
+        filters=filters,
+        fair_turns=fair_turns,
+        shares=shares,
+        pushes=Pushes(config, parts.clock),
+        claims=claims,
+        delays=delays,
+    )
