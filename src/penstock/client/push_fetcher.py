@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from functools import partial
+from typing import Final
 
 from penstock.client.backoff import Backoff
 from penstock.client.fetcher import FETCH_BYTES_MIN, Chunk, Feed, Fetcher, FetcherConfig
@@ -18,10 +19,14 @@ from penstock.client.pushes import Pushes, PushStream
 from penstock.client.routes import Routes
 from penstock.model.delivery_errors import Parked, UnknownStream
 from penstock.model.errors import ConnectionLost, PenstockError
-from penstock.model.limits import PUSH_CREDIT_BYTES_MAX
+from penstock.model.limits import MIB
 from penstock.protocol import penstock_pb2 as pb
 
 logger = logging.getLogger(__name__)
+
+# Of one partition: deliveries enough to hide a round trip's time. With less the broker is called
+# for credit all the time, and with more they only wait here, out of the processor's caches.
+CREDIT_BYTES_MAX: Final = 8 * MIB
 
 
 class PushFetcher(Fetcher):
@@ -91,7 +96,8 @@ class PushFetcher(Fetcher):
         if channel is None or channel.connection.is_closed or feed.start is not None:
             self._recover(feed)
             return
-        share_bytes = max(self._config.buffer_bytes // len(self.feeds), FETCH_BYTES_MIN)
+        share_bytes = self._config.buffer_bytes // len(self.feeds)
+        share_bytes = min(max(share_bytes, FETCH_BYTES_MIN), CREDIT_BYTES_MAX)
         stream = _FeedStream(self, feed, self._credit_messages, share_bytes)
         stream.stream = self._pushes.open(channel, stream)
         feed.is_asking = True
@@ -192,7 +198,7 @@ class _FeedStream:
         self.feed = feed
         self.generation = feed.generation
         self.credit_messages = credit_messages
-        self.credit_bytes = min(credit_bytes, PUSH_CREDIT_BYTES_MAX // 2)
+        self.credit_bytes = credit_bytes
         self.is_parked = False
         # Messages and bytes of each chunk that the reader has not taken.
         self.charges: deque[tuple[int, int]] = deque()
