@@ -126,6 +126,8 @@ class FakeState(FakeDelivery):
         self.topics[topic] = [FakePartition() for _ in range(partitions)]
 
     def do(self, number: int, request: Envelope, data: memoryview) -> tuple[Envelope, bytes]:
+        if number == pb.CALL_CLOSE_PUSH:
+            return pb.ClosePushResponse(), b""
         answer = getattr(self, "_" + CALLS[number].name.lower())(request, data)
         return answer if isinstance(answer, tuple) else (answer, b"")
 
@@ -304,9 +306,6 @@ class FakeState(FakeDelivery):
 
     def _committedepoch(self, request: pb.CommittedEpochRequest, data: memoryview) -> Envelope:
         return pb.CommittedEpochResponse(epoch=self.committed.get(request.write))
-
-    def _closepush(self, request: pb.ClosePushRequest, data: memoryview) -> Envelope:
-        return pb.ClosePushResponse()
 
     def _listremovals(self, request: pb.ListRemovalsRequest, data: memoryview) -> Envelope:
         _partition_of(self, request)

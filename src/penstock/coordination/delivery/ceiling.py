@@ -39,8 +39,9 @@ class Ceiling:
 
     def next(self, durable: int, start: int) -> int:
         """The ceiling to write with the state of a window that begins at `start`."""
-        ahead = self._frontier + self._headroom if self._frontier else 0
-        return max(durable, start, min(max(self._demand, ahead), start + self._window_max))
+        reached = max(self._demand, self._frontier)
+        ahead = reached + self._headroom if reached else 0
+        return max(durable, start, min(ahead, start + self._window_max))
 
     def wanted(self, durable: int, start: int) -> int | None:
         """The ceiling, if it is worth a write of its own."""

@@ -53,14 +53,13 @@ from penstock.model.limits import SHARE_DELAY_MS_MAX, SHARE_REASON_CHARACTERS_MA
 _PIECES_TOLD_MAX: Final = 4
 
 _WORDS: Final = {
-    Kind.DONE: "are done",
-    Kind.AVAILABLE: "are nobody's",
-    Kind.LEASED: "are another member's",
-    Kind.IN_DOUBT: "are in doubt",
-    Kind.WAITING: "wait to be tried again",
-    Kind.BLOCKED: "wait for an earlier one of their key",
-    Kind.AWAITED: "are nobody's",
-    Kind.DYING: "go to the dead letters",
+    Kind.DONE: "done",
+    Kind.AVAILABLE: "nobody's",
+    Kind.LEASED: "another member's",
+    Kind.WAITING: "waiting to be tried again",
+    Kind.BLOCKED: "behind an earlier one of the key",
+    Kind.AWAITED: "nobody's",
+    Kind.DYING: "on the way to the dead letters",
 }
 
 
@@ -193,7 +192,7 @@ class SharePartition:
         above = window.ready.next_above(window.is_available)
         if above is not None and (left > 0 or above[1] > given):
             # Also for one that should have come before these: it comes before the next.
-            self._ceiling.asked(above[0] + max(left, 1))
+            self._ceiling.asked(min(above[0] + max(left, 1), window.fed))
         return leases
 
     @property
@@ -398,22 +397,20 @@ class SharePartition:
 
 
 def _why_not(member: str, first: int, end: int, pieces: list[Piece]) -> str:
-    """What stands against a settlement, and what the member might settle."""
-    against = [
-        f"{_told(low, high)} {_WORDS[state.kind]}"
-        for low, high, state in pieces
-        if not state.is_settled_by(member)
-    ]
-    held = [_told(low, high) for low, high, state in pieces if state.is_settled_by(member)]
-    if not pieces:
-        against = ["they are done, or were never handed out"]
-    elif sum(high - low for low, high, _ in pieces) < end - first:
-        against.append("the others are done, or were never handed out")
-    sentence = (
-        f"Member {member[:80]!r} does not hold all of messages {_told(first, end)}: "
-        f"{_listed(against)}"
-    )
-    return f"{sentence}; it may settle {_listed(held)}." if held else f"{sentence}."
+    """What stands against a settlement, and what the member may settle instead."""
+    against, held = [], []
+    for low, high, state in pieces:
+        if state.is_settled_by(member):
+            held.append(_told(low, high))
+        else:
+            against.append(f"{_told(low, high)} {_WORDS[state.kind]}")
+    if sum(high - low for low, high, _ in pieces) < end - first:
+        against.append(
+            "the others done, or never handed out" if pieces else "done, or never handed out"
+        )
+    remedy = f"settle {_listed(held)} alone" if held else "go on with what is leased to it next"
+    what = f"message {first}" if end == first + 1 else f"all of messages {_told(first, end)}"
+    return f"Member {member[:80]!r} does not hold {what}: {_listed(against)}; {remedy}."
 
 
 def _told(first: int, end: int) -> str:
