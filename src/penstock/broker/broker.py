@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -208,10 +209,7 @@ class Broker:
             starting,
             config,
             parts,
-            States(
-                lambda request: ask_groups(context, READ_SHARE, read_share, request),
-                lambda request: ask_groups(context, WRITE_SHARE, write_share, request),
-            ),
+            _share_states(lambda: context),
             lambda: Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock),
         )
         context = Context(
@@ -294,6 +292,13 @@ class Broker:
             ),
             clock=self._clock,
         )
+
+
+def _share_states(context: Callable[[], Context]) -> States:
+    return States(
+        lambda request: ask_groups(context(), READ_SHARE, read_share, request),
+        lambda request: ask_groups(context(), WRITE_SHARE, write_share, request),
+    )
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

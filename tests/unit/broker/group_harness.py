@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -49,7 +50,7 @@ class Life:
     clock: ManualClock
     leaders: Leaders
     config: BrokerConfig
-    filters: Filters = field(default_factory=Filters)
+    delivery: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(filters=Filters()))
 
     @property
     def context(self) -> Context:

@@ -195,11 +195,6 @@ class SharePartition:
             self._ceiling.asked(min(above[0] + max(left, 1), window.fed))
         return leases
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether `lease` would give something now."""
-        return self.window.next_available() is not None
-
     def settle(
         self,
         member: str,
