@@ -173,8 +173,7 @@ class Broker:
     ) -> Context:
         """The partitions, and what stands on them."""
         config, clock, registry = self.config, self._clock, company.registry
-        driver, flusher = ground.driver, ground.flusher
-        me = BrokerId(config.broker_id)
+        driver, flusher, me = ground.driver, ground.flusher, BrokerId(config.broker_id)
         replicas = None if company.peering is None else company.peering.replicas
         channels = NoChannels() if company.peering is None else company.peering.links
         partitions = Partitions(ground.data, company.around, replicas)

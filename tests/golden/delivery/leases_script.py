@@ -14,7 +14,8 @@ one deadline to the next. Every command ends with where the group stands.
     save                                          a snapshot, written and durable
     write | durable | fails                       one step after the other, or not
     dead [N] | buried OFFSET | not-buried OFFSET MS
-    leader [log-end=N]                            another takes over, from what is durable
+    leader [log-end=N] [unread]                   another takes over, from what is durable
+    read                                          which it left unread until now
     forget OFFSET                                 retention took what is before
 """
 
@@ -51,6 +52,7 @@ class LeasesScript:
         self.messages: dict[int, MessageDetails | None] = {}
         self.writing: Snapshot | None = None
         self.durable = self.machine.snapshot()
+        self.is_reading = True
         self.lines: list[str] = []
 
     def interpret(self, command: str) -> str:
@@ -77,6 +79,9 @@ class LeasesScript:
                     self.machine.not_buried(int(words[0]), self.now_ms + int(words[1]))
                 case "leader":
                     self._take_over(int(options.get("log-end", self.log_end)))
+                    self.is_reading = "unread" not in words
+                case "read":
+                    self.is_reading = True
                 case "forget":
                     self.machine.forget_before(int(words[0]))
                 case _:
@@ -122,6 +127,8 @@ class LeasesScript:
 
     def _feed(self) -> None:
         """As the shell does: whatever is wanted, and is there."""
+        if not self.is_reading:
+            return
         while (first := self.machine.wanted) is not None and first < self.log_end:
             offered = [(offset, self.messages[offset]) for offset in range(first, self.log_end)]
             self.machine.offer(

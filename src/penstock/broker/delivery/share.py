@@ -121,7 +121,6 @@ class Share:
         self._waiting: dict[Ask, None] = {}
         # Settled in memory, and not durable yet.
         self._unsaved: list[tuple[Told, Outcomes]] = []
-        self._is_dirty = False
         self._saving: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -166,7 +165,6 @@ class Share:
             except PenstockError as error:
                 outcomes.append(error)
         self._unsaved.append((told, outcomes))
-        self._is_dirty = True
         self._go_on()
 
     def drop_member(self, member: str) -> None:
@@ -175,7 +173,6 @@ class Share:
             for ask in [ask for ask in self._waiting if ask.member == member]:
                 del self._waiting[ask]
             self.machine.drop_member(member, self._around.now_ms())
-            self._is_dirty = True
             self._go_on()
 
     def refuse_waiting(self, error: PenstockError) -> None:
@@ -212,7 +209,7 @@ class Share:
     @property
     def _is_unused(self) -> bool:
         """Whether nobody could miss it: it is opened again for who comes next."""
-        return not (self.holders or self._waiting or self._is_dirty or self._saving)
+        return not (self.holders or self._waiting or self._unsaved or self._saving)
 
     # --- going on ------------------------------------------------------------------------------
 
@@ -275,17 +272,19 @@ class Share:
     # --- what must be durable ------------------------------------------------------------------
 
     def _save(self) -> None:
-        machine = self.machine
-        if machine.is_changed or (machine.ceiling_wanted is not None and self._waiting):
-            self._is_dirty = True
-        if self._is_dirty and self._saving is None:
+        if self._saving is None and self._is_unsaved:
             self._saving = self._around.loop.create_task(self._keep())
+
+    @property
+    def _is_unsaved(self) -> bool:
+        machine = self.machine
+        is_raised = bool(self._waiting) and machine.ceiling_wanted is not None
+        return bool(self._unsaved) or machine.is_changed or is_raised
 
     async def _keep(self) -> None:
         """Have the coordinator keep how it stands, and again if that changed meanwhile."""
         try:
-            while self._is_dirty:
-                self._is_dirty = False
+            while self._is_unsaved and not self._is_over:
                 unsaved, self._unsaved = self._unsaved, []
                 snapshot = self.machine.snapshot()
                 try:
@@ -338,7 +337,6 @@ class Share:
         else:
             for one in dead:
                 self.machine.buried(one.offset)
-            self._is_dirty = True
         self._burying = None
         self._go_on()
 

@@ -8,12 +8,15 @@ writing of states and dead letters: the shell does these, and says when they are
     while (offset := machine.wanted) is not None: ...       # read the log from there on
         machine.offer(offset, end, now_ms)
     machine.lease("a", 500, now_ms)                         # [] at first: nothing is durable
-    if machine.ceiling_wanted is not None: ...
-        snapshot = machine.snapshot()                       # write snapshot.state, and when it is
-        machine.durable(snapshot)                           # durable, say so
+    if machine.is_changed or machine.ceiling_wanted is not None: ...
+        snapshot = machine.snapshot()                       # write snapshot.state, one at a time,
+        machine.durable(snapshot)                           # and say when it is durable
     machine.lease("a", 500, now_ms)                         # [Lease(first=0, last=99, attempt=1)]
     machine.settle("a", 0, 99, Settlement.ACKNOWLEDGE, now_ms)
     ...                                                     # answered when a snapshot is durable
+                                                            # that was taken after it
+    machine.deadline_ms                                     # when to call machine.expire(now_ms)
+    for dead in machine.take_dead(): ...                    # copy, then buried or not_buried
 
 The invariants:
 - A message is with one member at most, and after it is done it is with nobody ever again.
@@ -70,6 +73,8 @@ class Snapshot(NamedTuple):
     ceiling: int
     settled: tuple[int, ...]
     """Messages of ordered groups whose key may go on when this is durable."""
+    mark: tuple[int, ...]
+    """Which changes it has."""
 
 
 class ShareCounts(NamedTuple):
@@ -102,9 +107,8 @@ class SharePartition:
         self._ceiling = Ceiling(settings.window_max)
         self._acknowledged = state.acknowledged
         self._dead = state.dead
-        self._is_changed = False
-        # As in the last snapshot: they change when the log is read, or by time alone.
-        self._saved = (state.start, state.expired)
+        self._changes = 0
+        self._durable_mark: tuple[int, ...] = ()
 
     @classmethod
     def fresh(cls, start_offset: int, settings: ShareSettings) -> SharePartition:
@@ -123,6 +127,7 @@ class SharePartition:
         """
         saved = present_part(decode_share_state(state), log_end)
         machine = cls(settings, saved)
+        machine._durable_mark = (0, saved.start, saved.expired)
         take_over(machine.window, machine._dying, saved, now_ms + settings.lease_ms, log_end)
         return machine
 
@@ -245,17 +250,17 @@ class SharePartition:
             case Settlement.ACKNOWLEDGE:
                 window.finish(first, end)
                 self._acknowledged += end - first
-                self._is_changed = True
+                self._changes += 1
             case Settlement.RELEASE:
                 window.free(first, end, attempts, now_ms, until_ms=now_ms + delay_ms)
-                self._is_changed |= delay_ms > 0
+                self._changes += delay_ms > 0
             case Settlement.EXTEND:
                 until_ms = now_ms + self.settings.lease_ms
                 window.change(first, end, State(Kind.LEASED, attempts, member, until_ms))
             case Settlement.REJECT:
                 reason = reason or "Rejected, without a reason."
                 self._dying.add(first, end, State(Kind.DYING, attempts + 1, reason=reason))
-                self._is_changed = True
+                self._changes += 1
             case Settlement.FAIL:
                 backoff_ms = self.settings.backoff_after_ms(attempts + 1, jitter)
                 self._fail(piece, now_ms, backoff_ms, reason or "Failed, without a reason.")
@@ -266,7 +271,7 @@ class SharePartition:
         """An attempt failed: another follows, or it was the last."""
         first, end, state = piece
         attempts = state.attempts + 1
-        self._is_changed = True
+        self._changes += 1
         if attempts >= self.settings.attempts_max:
             self._dying.add(first, end, State(Kind.DYING, attempts, reason=reason))
         else:
@@ -315,7 +320,7 @@ class SharePartition:
         """Its dead letter is durable."""
         if self._dying.bury(offset):
             self._dead += 1
-            self._is_changed = True
+            self._changes += 1
 
     def not_buried(self, offset: int, retry_at_ms: int) -> None:
         """Its dead letter could not be written: `take_dead` tells it again then."""
@@ -325,8 +330,10 @@ class SharePartition:
 
     @property
     def is_changed(self) -> bool:
-        """Whether a snapshot would say something new, other than a ceiling."""
-        return self._is_changed or self._saved != (self.start, self.window.expired)
+        """Whether a snapshot would say something that is not durable, other than a ceiling. So of
+        a group that is fresh: where it began must not be decided twice."""
+        # The window begins elsewhere, and messages expire, also when nobody settles any.
+        return self._durable_mark != (self._changes, self.start, self.window.expired)
 
     @property
     def ceiling_wanted(self) -> int | None:
@@ -337,9 +344,8 @@ class SharePartition:
         """The state to write now: everything that was settled, and a ceiling that is raised."""
         ceiling = self._ceiling.next(self.window.ready.ceiling, self.start)
         self._ceiling.written()
-        self._is_changed = False
-        self._saved = (self.start, self.window.expired)
-        return Snapshot(self.state(ceiling), ceiling, self.window.deviations.unsaved)
+        mark = (self._changes, self.start, self.window.expired)
+        return Snapshot(self.state(ceiling), ceiling, self.window.deviations.unsaved, mark)
 
     def state(self, ceiling: int) -> bytes:
         """What there is to know, with this ceiling."""
@@ -359,6 +365,7 @@ class SharePartition:
         ready = self.window.ready
         ready.raise_ceiling(max(ready.ceiling, snapshot.ceiling))
         self.window.saved(snapshot.settled)
+        self._durable_mark = snapshot.mark
 
     # --- what is told --------------------------------------------------------------------------
 
