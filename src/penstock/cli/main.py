@@ -14,6 +14,7 @@ from penstock.cli import (
     cluster,
     consume,
     demo,
+    groups,
     inspect,
     metaserver,
     offsets,
@@ -38,6 +39,8 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(cluster.app, name="cluster")
 app.command()(produce.produce)
 app.command()(consume.consume)
+app.add_typer(groups.app, name="groups")
+app.command()(groups.subscriptions)
 app.add_typer(offsets.app, name="offsets")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")

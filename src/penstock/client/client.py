@@ -16,6 +16,7 @@ from penstock.client.admin import Admin
 from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.group_admin import GroupAdmin
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.range_reader import RangeReader
@@ -95,6 +96,11 @@ class Client:
         return Admin(self._connection().routes)
 
     @property
+    def groups(self) -> GroupAdmin:
+        """Groups of consumers: described with their lag, moved, deleted."""
+        return GroupAdmin(self._connection().routes)
+
+    @property
     def cluster(self) -> ClusterAdmin:
         """Brokers, and where copies of partitions are: described, moved, spread."""
         return ClusterAdmin(self._connection().routes)
@@ -131,7 +137,8 @@ class Client:
     def consumer(
         self, *topics: str, source: Any = None, **settings: Unpack[ConsumerSettings]
     ) -> Consumer:
-        """A consumer of all partitions of the topics, or of those it is assigned later.
+        """A consumer of all partitions of the topics, or of those it is assigned later. With a
+        group it is a member of it, and reads what the group gives it.
 
         source: who takes `message.ack()` instead of the consumer, for facades.
         """
