@@ -15,6 +15,7 @@ from penstock.cli import (
     cluster,
     consume,
     demo,
+    groups,
     inspect,
     metaserver,
     offsets,
@@ -42,6 +43,8 @@ app.add_typer(clients.app, name="clients")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(request.request)
+app.add_typer(groups.app, name="groups")
+app.command()(groups.subscriptions)
 app.add_typer(offsets.app, name="offsets")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")

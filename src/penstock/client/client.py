@@ -19,6 +19,7 @@ from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.delayed import Delayed, DelayedMessage
+from penstock.client.group_admin import GroupAdmin
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.pushes import Pushes
@@ -108,6 +109,11 @@ class Client:
     def clients(self) -> ClientAdmin:
         """Who is connected: listed, and what is pushed to them parked and resumed."""
         return ClientAdmin(self._connection().routes)
+
+    @property
+    def groups(self) -> GroupAdmin:
+        """Groups of consumers: described with their lag, moved, deleted."""
+        return GroupAdmin(self._connection().routes)
 
     @property
     def cluster(self) -> ClusterAdmin:
@@ -202,7 +208,8 @@ class Client:
     def consumer(
         self, *topics: str, source: Any = None, **settings: Unpack[ConsumerSettings]
     ) -> Consumer:
-        """A consumer of all partitions of the topics, or of those it is assigned later.
+        """A consumer of all partitions of the topics, or of those it is assigned later. With a
+        group it is a member of it, and reads what the group gives it.
 
         source: who takes `message.ack()` instead of the consumer, for facades.
         """
