@@ -32,7 +32,14 @@ class Dispatch(Protocol):
 class Session:
     """Made by the broker for each accepted connection."""
 
-    __slots__ = ("_dispatch", "_on_close", "channel", "client_id", "produce_targets")
+    __slots__ = (
+        "_dispatch",
+        "_on_close",
+        "channel",
+        "client_id",
+        "memberships",
+        "produce_targets",
+    )
 
     def __init__(
         self,
@@ -54,6 +61,8 @@ class Session:
         self.client_id = 0
         # Produce envelopes seen here, and the partition and acks they name.
         self.produce_targets: dict[bytes, tuple[Partition, int]] = {}
+        # Groups, and the members of them that speak on this connection.
+        self.memberships: set[tuple[str, str]] = set()
         self._on_close: dict[object, Callable[[], None]] = {}
 
     @property

@@ -158,6 +158,8 @@ VIRTUAL_NODES_PER_MEMBER: Final = 64
 # A member of ours whose connection ended has so long to come back before it is taken for dead: many
 # times what reconnecting takes, and far below the session of one that is merely silent.
 MEMBER_LOST_MS_MAX: Final = 3_000
+# Members of groups that one connection may speak for: a process has a handful.
+MEMBERSHIPS_PER_CONNECTION_MAX: Final = 1_000
 
 # --- replication -------------------------------------------------------------------------------
 
