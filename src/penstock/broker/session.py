@@ -37,6 +37,7 @@ class Session:
         "_on_close",
         "channel",
         "client_id",
+        "memberships",
         "produce_targets",
         "push_stream_count",
     )
@@ -59,6 +60,8 @@ class Session:
         )
         # In `broker.clients`; 0 before it has said hello.
         self.client_id = 0
+        # Groups, and the members of them that speak on this connection.
+        self.memberships: set[tuple[str, str]] = set()
         # Open ones, in `broker.delivery.pushes`.
         self.push_stream_count = 0
         # Produce envelopes seen here, and the partition, acks and claim they name.

@@ -226,6 +226,8 @@ FILTERED_BYTES_MAX: Final = 4 * MIB
 # Filtered reads under way at a time; others wait for their turn. Each holds what it has read and
 # one opened batch, which is 1 MiB mostly and 64 MiB at the worst.
 FILTERED_READS_MAX: Final = 8
+# Members of groups that one connection may speak for: a process has a handful.
+MEMBERSHIPS_PER_CONNECTION_MAX: Final = 1_000
 
 # --- replication -------------------------------------------------------------------------------
 

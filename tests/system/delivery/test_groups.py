@@ -135,6 +135,35 @@ def test_one_group_of_our_members_and_kafkas(broker: BrokerProcess) -> None:
         until(lambda: len(ours.owned) == PARTITIONS)
 
 
+async def test_a_classic_group_of_kafkas_is_described_like_any_other(
+    broker: BrokerProcess,
+) -> None:
+    """R-DEL-4, R-DEL-10: members, who has what, and the lag, of every kind of group."""
+    topic = "classic"
+    await fill(broker.address, topic, 2, 5)
+    foreign = kafka_consumer(broker.address, "classic", **{"group.protocol": "classic"})
+    foreign.subscribe([topic])
+
+    def commit_one() -> bool:
+        message = foreign.poll(0.1)
+        if message is None or message.error() is not None:
+            return False
+        foreign.commit(message, asynchronous=False)
+        return len(foreign.assignment()) == 2
+
+    await asyncio.to_thread(until, commit_one)
+    async with penstock.connect(broker.address) as mq:
+        group = await mq.groups.describe("classic")
+        assert (group.kind, group.state) == ("classic", "Stable")
+        [member] = group.members
+        assert member.name == "librdkafka"
+        assert member.topics == (topic,)
+        assert [place.member_id for place in group.places] == [member.member_id] * 2
+        assert group.lag == 10 - sum(place.committed or 0 for place in group.places) > 0
+        await asyncio.to_thread(foreign.close)
+        await mq.groups.delete("classic")
+
+
 async def test_point_to_point_refuses_every_other_group(broker: BrokerProcess) -> None:
     """R-DEL-1: by our protocol and by both of Kafka's, by joining and by committing; until the
     group is deleted. Publish-subscribe, the rule, refuses nobody."""
