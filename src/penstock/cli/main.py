@@ -13,12 +13,14 @@ from penstock.cli import (
     bench,
     cluster,
     consume,
+    delayed,
     demo,
     inspect,
     metaserver,
     offsets,
     pipeline,
     produce,
+    schedules,
     topics,
     up,
 )
@@ -39,6 +41,8 @@ app.add_typer(cluster.app, name="cluster")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(offsets.app, name="offsets")
+app.add_typer(delayed.app, name="delayed")
+app.add_typer(schedules.app, name="schedules")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")
 app.command()(bench.bench)

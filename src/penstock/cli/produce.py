@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from penstock.cli.lines import read_lines
-from penstock.cli.output import INTERRUPTED, note, progress, show_json
+from penstock.cli.output import INTERRUPTED, note, progress, say, show_json
+from penstock.cli.quantities import duration_ms, moment_ms
 from penstock.cli.runtime import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -66,6 +67,13 @@ class _Job:
     partition: int | None
     compression: Compression
     acks: Acks
+    delay_ms: int | None
+    at_ms: int | None
+    ordered: bool
+
+    @property
+    def is_delayed(self) -> bool:
+        return self.delay_ms is not None or self.at_ms is not None
 
 
 @dataclass(slots=True)
@@ -100,20 +108,39 @@ def produce(
         Acks,
         typer.Option(metavar="WHO", help="Who must have a message: all, 1 (the leader), 0 (none)."),
     ] = Acks.ALL,
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Let messages appear after so long, as 5m.", show_default=False
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Let them appear then, as 2026-01-31T12:00:00."),
+    ] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Delayed ones of the same key stay in order.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Publish lines as messages.
 
     Each line of the input is one message, without its newline; an empty line is an empty message.
-    Ends with exit code 0 when all of them were acknowledged, and says how many on stderr.
+    Ends with exit code 0 when all of them were acknowledged, and says how many on stderr. Of
+    delayed ones the ids are printed, by which `penstock delayed cancel` knows them.
 
     \b
     Examples:
       echo hello | penstock produce greetings
       penstock produce orders --key-separator : < orders.txt
       penstock produce events --file events.jsonl --compression zstd --header source=import
+      echo remind me | penstock produce reminders --delay 5m
     """
+    if delay is not None and at is not None:
+        raise InvalidRequest("Say either --delay or --at, not both.")
+    if ordered and delay is None and at is None:
+        raise InvalidRequest("--ordered is for delayed messages: give --delay or --at as well.")
     descriptor = os.open(file, os.O_RDONLY) if file is not None else _STDIN
     job = _Job(
         topic=topic,
@@ -123,6 +150,9 @@ def produce(
         partition=partition,
         compression=compression,
         acks=acks,
+        delay_ms=None if delay is None else duration_ms(delay),
+        at_ms=None if at is None else moment_ms(at, time.time_ns() // 1_000_000),
+        ordered=ordered,
     )
     started = time.monotonic()
     count = _Count()
@@ -140,6 +170,8 @@ def produce(
 async def _publish(mq: Client, job: _Job, count: _Count) -> bool:
     from penstock.client.errors import DeliveryFailed
 
+    if job.is_delayed:
+        return await until_interrupted(_delay_lines(mq, job, count))
     try:
         async with mq.producer(acks=_ACKS[job.acks], compression=job.compression.value) as producer:
             return await until_interrupted(_send_lines(producer, job, count))
@@ -164,6 +196,33 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
             advance(read_bytes, f"{count.sent:,} messages")
 
 
+async def _delay_lines(mq: Client, job: _Job, count: _Count) -> None:
+    """Let the lines wait on the broker, some thousand at a time."""
+    from datetime import UTC, datetime
+
+    from penstock.client.delayed import DelayedMessage
+
+    due = None if job.at_ms is None else datetime.fromtimestamp(job.at_ms / 1000, UTC)
+    delay_s = None if job.delay_ms is None else job.delay_ms / 1000
+    async for lines in read_lines(job.descriptor):
+        waiting = []
+        for number, line in enumerate(lines, count.sent + 1):
+            key, value = _split(line, job.key_separator, number)
+            waiting.append(
+                DelayedMessage(
+                    value,
+                    key,
+                    delay_s=delay_s,
+                    deliver_at=due,
+                    headers=job.headers,
+                    partition=job.partition,
+                )
+            )
+        for receipt in await mq.delayed.publish_many(job.topic, waiting, ordered=job.ordered):
+            say(receipt.id)
+        count.sent += len(waiting)
+
+
 def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes | None, bytes]:
     if not separator:
         return None, line
@@ -179,6 +238,8 @@ def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes | None, by
 def _report(count: _Count, seconds: float, job: _Job, *, as_json: bool) -> None:
     good = count.sent - count.failed
     done = "sent" if job.acks == Acks.NOBODY else "acknowledged"
+    if job.is_delayed:
+        done = "delayed"
     if as_json:
         show_json({done: good, "seconds": round(seconds, 3)})
     else:

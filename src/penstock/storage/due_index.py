@@ -146,10 +146,6 @@ class DueIndex:
     def is_half_full(self) -> bool:
         return 2 * (len(self._sorted) + len(self._new)) >= self._in_memory_max
 
-    @property
-    def run_count(self) -> int:
-        return len(self._runs)
-
     def prune(self, floor: tuple[int, int]) -> None:
         """Forget what of memory is not needed: all up to the floor."""
         self._settle()

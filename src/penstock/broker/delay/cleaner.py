@@ -104,10 +104,10 @@ class Cleaner:
 
     def _live(self, see: Callable[[Entry], None]) -> Generator[None, None, None]:
         """Everything that may still be needed."""
-        lanes = self._store.table.lanes
+        table = self._store.table
 
         def seen(entry: Entry) -> None:
-            if entry.lane in lanes:
+            if entry.lane in table.lanes and not table.is_taken(entry.due_ms, entry.number):
                 see(entry)
 
         return scan(self._store.index, self._store.table.floor, seen)

@@ -163,8 +163,11 @@ class DelayCoordinator:
 
     def _read(self, store: DelayedStore) -> None:
         replica = store.partition.replica
-        # A leader knows all that is committed once it leads.
-        if self._store is not store or not replica.is_leader or store.is_behind:
+        if self._store is not store or not replica.is_leader:
+            return
+        if store.is_behind:
+            # A leader knows all that is committed once it leads; there came more meanwhile.
+            self._loop.call_soon(self.look)
             return
         if self._service is not None or self._is_stopped:
             return

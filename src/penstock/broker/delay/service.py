@@ -34,11 +34,14 @@ from penstock.registry.api import Registry
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.storage.due_index import DueReader
+from penstock.storage.due_run import Entry
 
 logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0
 _RETRY_S: Final = 0.5
+# How often it is looked for topics that are gone.
+_GONE_TICKS: Final = 5
 _DUE_MAX: Final = 2**62
 # Cancellations in one record: each is looked for in the index.
 _CANCELLED_PER_TURN: Final = 50
@@ -95,6 +98,7 @@ class DelayService:
         self.cleaner = Cleaner(self.writer, parts.flusher, clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._cancelled = 0
+        self._ticks = 0
 
     def start(self) -> None:
         for work in (self._deliver, self.schedules.run, self._keep_house):
@@ -135,7 +139,10 @@ class DelayService:
             await asyncio.sleep(_TICK_S)
             await self.deliverer.note_arrived()
             self.deliverer.tidy()
-            await self.deliverer.drop_gone()
+            await self.deliverer.follow_clock()
+            self._ticks += 1
+            if self._ticks % _GONE_TICKS == 0:
+                await self.deliverer.drop_gone()
             if self.cleaner.is_due:
                 await self.cleaner.clean()
 
@@ -159,23 +166,32 @@ class DelayService:
         return outcomes
 
     async def _cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
+        entries: dict[Due, Entry] = {}
+        for due_ms, number in dues:
+            entry = self._store.index.find(due_ms, number)
+            if entry is not None:
+                entries[Due(due_ms, number)] = entry
+            # Of millions that wait, each takes some tenths of a millisecond.
+            await asyncio.sleep(0)
         await self.writer.freed()
         self.writer.check_current()
         found: dict[Due, Cancelled] = {}
         outcomes = []
-        for due_ms, number in dues:
-            due = Due(due_ms, number)
-            entry = None
-            if due > self.writer.passed and due not in self.writer.cancelling:
-                entry = self._store.index.find(due_ms, number)
-            is_found = entry is not None and entry.lane in self._store.table.lanes
-            outcomes.append(is_found and due not in found)
-            if entry is not None and is_found:
-                found[due] = Cancelled(due, entry.lane, entry.size)
+        for due in map(Due._make, dues):
+            is_found = due not in found and due in entries and self._still_waits(entries[due])
+            outcomes.append(is_found)
+            if is_found:
+                found[due] = Cancelled(due, entries[due].lane, entries[due].size)
         if found:
             await self.writer.cancel(list(found.values()))
             self._cancelled += len(found)
         return outcomes
+
+    def _still_waits(self, entry: Entry) -> bool:
+        """One that was found a moment ago."""
+        due, table = Due(entry.due_ms, entry.number), self._store.table
+        is_known = entry.lane in table.lanes and not table.is_taken(*due)
+        return is_known and due > self.writer.passed and due not in self.writer.cancelling
 
     def describe(self, topic: str) -> pb.DescribeDelayedResponse:
         self.writer.check_current()

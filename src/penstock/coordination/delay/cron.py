@@ -38,8 +38,10 @@ _SHORTHANDS: Final = {
     "@annually": "0 0 1 1 *",
 }
 _MONTHS: Final = {
-    **{"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6},
-    **{"jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12},
+    text: number
+    for number, text in enumerate(
+        re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec"), start=1
+    )
 }
 _DAYS: Final = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _PART: Final = re.compile(r"(?P<first>\*|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d{1,4}))?", re.ASCII)
