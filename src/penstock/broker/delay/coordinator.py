@@ -36,7 +36,7 @@ from penstock.protocol import penstock_pb2 as pb
 
 logger = logging.getLogger(__name__)
 
-_SETTINGS: Final = {
+_SETTINGS: Final[dict[str, str]] = {
     "durability": "fsync",
     # What may go is for the delayed messages to say.
     "cleanup_policy": "none",
