@@ -252,6 +252,11 @@ class DueIndex:
         for at in range(self._after(key), len(self._sorted)):
             yield self._sorted[at]
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it has to be made anew: CorruptLog was raised by what is in a file."""
+        return any(run.is_damaged for run in self._runs)
+
     def runs(self) -> list[DueRun]:
         return self._runs
 

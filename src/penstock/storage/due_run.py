@@ -111,6 +111,8 @@ class DueRun:
         self.count = count
         # Written, but perhaps not yet durable.
         self.is_flushed = False
+        # What was read of it was not what was written.
+        self.is_damaged = False
         self._last_key = b""
 
     @classmethod
@@ -152,6 +154,7 @@ class DueRun:
             raise typed(error, f"reading {self._file.path}") from error
         block = data[_CRC.size :]
         if len(data) != length or _CRC.unpack_from(data)[0] != crc32c(block):
+            self.is_damaged = True
             raise CorruptLog(f"Block {number} of {self._file.path} is damaged.")
         return block
 

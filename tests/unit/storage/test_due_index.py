@@ -132,7 +132,6 @@ def test_a_reader_keeps_its_place_while_files_come_and_go() -> None:
     for number in range(1, 6):
         index.put(number, number, number, 1, 5)
     assert [entry.due_ms for entry in reader.take((2, 99), 10)] == [1, 2]
-    assert reader.is_at_end
     save(index)
     index.put(3, 9, 9, 1, 5)
     assert reader.next_due_ms() == 3

@@ -28,6 +28,7 @@ from penstock.model.errors import (
     NotCoordinator,
     PenstockError,
     ShuttingDown,
+    StorageError,
     StorageFailed,
     UnknownTopic,
 )
@@ -174,8 +175,24 @@ class DelayCoordinator:
         if not store.table.is_whole:
             self._fail(store.partition, CorruptLog(f"{DELAYED_TOPIC} has lost its beginning."))
             return
-        self._service = DelayService(store, self._parts)
-        self._service.start()
+        service = DelayService(store, self._parts, lambda: self._renew(store))
+        self._service = service
+        service.start()
+
+    def _renew(self, store: DelayedStore) -> None:
+        """Its index is damaged: what it says is read again from the log."""
+        if self._store is not store:
+            return
+        logger.error("The index of delayed messages is damaged, and made anew from the log")
+        if self._service is not None:
+            self._depose(self._service)
+        self._close_store()
+        try:
+            store.discard()
+        except StorageError as error:
+            self._fail(store.partition, error)
+            return
+        self._loop.call_soon(self.look)
 
     # --- what handlers ask for -----------------------------------------------------------------
 

@@ -71,7 +71,9 @@ class Deliverer:
         clock: Clock,
         *,
         forget_lane: Callable[[str, int], None],
+        on_damage: Callable[[], None],
     ) -> None:
+        self.damaged = on_damage
         self.store: DelayedStore = writer.store
         self.writer = writer
         self.destinations = destinations

@@ -64,6 +64,10 @@ class Surroundings(Protocol):
         """What the lane's topic wants batches to be compressed with."""
         ...
 
+    def damaged(self) -> None:
+        """The index is of no use."""
+        ...
+
     def handed(self, entries: int) -> None:
         """So many more are on their way; or, below 0, fewer."""
         ...
@@ -176,6 +180,9 @@ class LaneRun:
                     await self._send(lane, entries)
                 self._failures = 0
             except PenstockError as error:
+                if self._around.store.index.is_damaged:
+                    self._around.damaged()
+                    return
                 await self._fall_behind(lane, error)
 
     async def _fall_behind(self, lane: Lane, error: PenstockError) -> None:

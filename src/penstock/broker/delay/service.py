@@ -27,7 +27,7 @@ from penstock.broker.staged_copies import note_bug
 from penstock.broker.staged_destination import Channels
 from penstock.broker.topics import Topics
 from penstock.coordination.delay.records import Cancelled, Due
-from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.errors import Busy, CorruptLog, InvalidRequest, PenstockError
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.api import Registry
@@ -71,8 +71,12 @@ class DelayParts(Protocol):
 class DelayService:
     """One for each term that this broker leads. All calls come from the event loop."""
 
-    def __init__(self, store: DelayedStore, parts: DelayParts) -> None:
+    def __init__(
+        self, store: DelayedStore, parts: DelayParts, on_damage: Callable[[], None]
+    ) -> None:
+        """on_damage: called when the index turns out to be of no use."""
         clock = parts.clock
+        self._on_damage = on_damage
         self._store = store
         self._loop = asyncio.get_running_loop()
         self.writer = DelayedWriter(store, parts.driver, clock)
@@ -91,6 +95,7 @@ class DelayService:
             parts.topics,
             clock,
             forget_lane=self.intake.forget_lane,
+            on_damage=on_damage,
         )
         self.schedules = ScheduleKeeper(
             self.writer, self.intake, parts.topics, clock, wake=self.deliverer.wake
@@ -127,6 +132,9 @@ class DelayService:
             try:
                 await work()
             except PenstockError as error:
+                if self._store.index.is_damaged:
+                    self._on_damage()
+                    return
                 logger.warning("Delayed messages have to wait: %s", error)
                 await asyncio.sleep(_RETRY_S)
 
@@ -168,7 +176,11 @@ class DelayService:
     async def _cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
         entries: dict[Due, Entry] = {}
         for due_ms, number in dues:
-            entry = self._store.index.find(due_ms, number)
+            try:
+                entry = self._store.index.find(due_ms, number)
+            except CorruptLog as error:
+                self._on_damage()
+                raise Busy(f"What is delayed is read anew: {error}") from error
             if entry is not None:
                 entries[Due(due_ms, number)] = entry
             # Of millions that wait, each takes some tenths of a millisecond.

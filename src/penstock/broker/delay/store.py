@@ -92,6 +92,11 @@ class DelayedStore:
         """Whether the log begins anew behind what was read: what is missing is not to be had."""
         return self.applied < self._replica.log.start_offset
 
+    def discard(self) -> None:
+        """Close it, and forget what was saved: the index is damaged. StorageError."""
+        self.close()
+        discard(self._folder)
+
     def close(self) -> None:
         if self._merging is not None:
             self._merging.cancel()

@@ -182,7 +182,9 @@ class DelayedTable:
             self._share(share)
         self.frontier = max(self.frontier, decided.frontier)
         if self.eras:
-            self.eras = [era for era in self.eras if era[0] > self.frontier]
+            # Whoever looks for what has not arrived comes past what an era has taken.
+            floor = self.floor
+            self.eras = [era for era in self.eras if era[0] > floor]
 
     def _begin_era(self, frontier: Due, offset: int) -> None:
         self.eras.append((self.frontier, offset))

@@ -18,7 +18,7 @@ from penstock.model.errors import (
     PenstockError,
     UnknownTopic,
 )
-from penstock.model.limits import DELAY_MS_MAX
+from penstock.model.limits import DELAY_MS_MAX, FRAME_BYTES_MAX
 from penstock.records import Codec
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import batch
@@ -180,7 +180,7 @@ async def test_what_comes_while_nothing_may_be_written_waits_for_it() -> None:
         writer._held = []
         told = life.start_delay([(None, b"a")], [0])
         assert not told.done()
-        life.service.intake._held_bytes = intake.FRAME_BYTES_MAX
+        life.service.intake._held_bytes = FRAME_BYTES_MAX
         with pytest.raises(Busy, match="tidied"):
             life.start_delay([(None, b"b")], [0])
         held, writer._held = writer._held, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.coordination.delay import records, table
@@ -22,7 +24,10 @@ from penstock.coordination.delay.records import (
 from penstock.coordination.delay.schedule import NEVER, Schedule, encode_schedule
 from penstock.coordination.delay.table import DelayedTable
 from penstock.model.errors import CorruptLog
+from tests.golden.delays.delay_script import DelayScript
+from tests.golden_files import run_golden
 
+SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "delays").glob("*.txt"))
 SCHEDULE = Schedule(
     name="s",
     cron="* * * * *",
@@ -33,6 +38,16 @@ SCHEDULE = Schedule(
     headers={"h": b"x"},
     next_due_ms=60_000,
 )
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario(path: Path) -> None:
+    """R-DEL-13."""
+    run_golden(path, DelayScript().interpret)
+
+
+def test_there_are_scenarios() -> None:
+    assert len(SCENARIOS) >= 2
 
 
 def lane(known: DelayedTable, number: int = 1, producer_id: int = 7) -> None:
