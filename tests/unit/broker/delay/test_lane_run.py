@@ -16,6 +16,7 @@ from penstock.broker.delay.destination import (
 )
 from penstock.broker.delay.service import DelayService
 from penstock.coordination.delay.table import Lane
+from penstock.coordination.producer_state import ProducerEntry, RememberedBatch
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.records.header import read_header
 from penstock.testing.simulated_disk import SimulatedDisk
@@ -127,17 +128,31 @@ async def test_idle_lanes_are_let_go_and_begin_again() -> None:
         assert life.values() == [b"a", b"b"]
 
 
-async def test_sequences_go_over_into_the_next_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_run, "EPOCH_SEQUENCES", 4)
-    monkeypatch.setattr("penstock.broker.delay.destination.EPOCH_SEQUENCES", 4)
+async def test_sequences_go_over_into_the_next_epoch() -> None:
+    """After two thousand million messages."""
     async with living(SimulatedDisk()) as life:
-        await life.delay(*[b"%d" % at for at in range(4)])
+        await life.delay(b"a")
         await life.settle()
+        deliverer = life.service.deliverer
+        await deliverer.note_arrived()
+        deliverer.tidy()
         (lane,) = life.store.table.lanes.values()
-        partition = life.partitions.find("orders", 0)
-        assert partition.producers.last_batch(lane.producer_id) == (0, 3)
-        # Real epochs have 2**31 sequences: the partition's own count does not go over here.
-        assert life.values() == [b"%d" % at for at in range(4)]
+        lane.sequence = EPOCH_SEQUENCES - 2
+        producers = life.partitions.find("orders", 0).producers
+        last = RememberedBatch(0, EPOCH_SEQUENCES - 3, 0)
+        producers.restore(lane.producer_id, ProducerEntry(0, life.clock.now_ms(), (last,)))
+        await life.delay(*[b"%d" % at for at in range(5)])
+        await life.settle()
+        assert life.values() == [b"a", *(b"%d" % at for at in range(5))]
+        assert producers.last_batch(lane.producer_id) == (1, 2)
+        await deliverer.note_arrived()
+        assert lane.sequence == EPOCH_SEQUENCES + 3
+        life.lose()
+        await life.settle_turns()
+        await life.gain()
+        await life.delay(b"more")
+        await life.settle()
+        assert life.values()[-2:] == [b"4", b"more"]
 
 
 async def test_the_answer_is_where_the_lane_stands() -> None:
