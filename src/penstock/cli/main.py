@@ -14,6 +14,7 @@ from penstock.cli import (
     clients,
     cluster,
     consume,
+    delayed,
     demo,
     groups,
     inspect,
@@ -22,6 +23,7 @@ from penstock.cli import (
     pipeline,
     produce,
     request,
+    schedules,
     topics,
     up,
 )
@@ -46,6 +48,8 @@ app.command()(request.request)
 app.add_typer(groups.app, name="groups")
 app.command()(groups.subscriptions)
 app.add_typer(offsets.app, name="offsets")
+app.add_typer(delayed.app, name="delayed")
+app.add_typer(schedules.app, name="schedules")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")
 app.command()(bench.bench)
