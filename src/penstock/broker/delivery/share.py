@@ -13,7 +13,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
@@ -22,7 +21,13 @@ from penstock.broker.partition import Partition
 from penstock.broker.session import Session
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
-from penstock.model.errors import InternalError, NotLeader, PenstockError
+from penstock.model.errors import (
+    InternalError,
+    NotLeader,
+    PenstockError,
+    StaleTerm,
+    UnknownGroup,
+)
 from penstock.records.header import Buffer
 
 logger = logging.getLogger(__name__)
@@ -121,7 +126,10 @@ class Share:
         self._waiting: dict[Ask, None] = {}
         # Settled in memory, and not durable yet.
         self._unsaved: list[tuple[Told, Outcomes]] = []
+        # Of these, the ones that the write under way has.
+        self._in_write: list[tuple[Told, Outcomes]] = []
         self._saving: asyncio.Task[None] | None = None
+        self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._feeding: asyncio.Handle | None = None
@@ -195,9 +203,9 @@ class Share:
         if self._saving is not None:
             self._saving.cancel()
         self.refuse_waiting(error)
-        unsaved, self._unsaved = self._unsaved, []
-        for told, outcomes in unsaved:
-            told([error] * len(outcomes))
+        unsaved = self._in_write + self._unsaved
+        self._in_write, self._unsaved = [], []
+        self._tell([(told, [error] * len(outcomes)) for told, outcomes in unsaved])
         self._around.ended(self, last_state)
 
     @property
@@ -226,7 +234,7 @@ class Share:
             self._bury()
             self._save()
             self._set_timer()
-            if self._is_unused and self._burying is None:
+            if self._is_unused and not self._is_burying:
                 self.end(NotLeader(), last_state(self.machine))
         except PenstockError as error:
             self.end(error)
@@ -258,16 +266,16 @@ class Share:
 
     def _lease(self, ask: Ask) -> Leased | None:
         machine, now_ms = self.machine, self._around.now_ms()
-        leases = machine.lease(ask.member, ask.messages_max, now_ms)
-        if not leases:
-            return None
-        pieces, fitting = self._log.payload(leases, ask.bytes_max)
-        if len(fitting) < len(leases) or fitting[-1] != leases[-1]:
-            for lease, fits in zip_longest(leases, fitting):
-                first = lease.first if fits is None else fits.last + 1
-                if first <= lease.last:
-                    machine.settle(ask.member, first, lease.last, Settlement.RELEASE, now_ms)
-        return Leased(fitting, pieces, machine.settings.lease_ms)
+        while leases := machine.lease(ask.member, ask.messages_max, now_ms):
+            found = self._log.payload(leases, ask.bytes_max)
+            for first, last in found.gone:
+                # Compaction has taken them since the log was read here.
+                machine.settle(ask.member, first, last, Settlement.ACKNOWLEDGE, now_ms)
+            for first, last in found.too_many:
+                machine.settle(ask.member, first, last, Settlement.RELEASE, now_ms)
+            if found.leases:
+                return Leased(found.leases, found.pieces, machine.settings.lease_ms)
+        return None
 
     # --- what must be durable ------------------------------------------------------------------
 
@@ -285,29 +293,43 @@ class Share:
         """Have the coordinator keep how it stands, and again if that changed meanwhile."""
         try:
             while self._is_unsaved and not self._is_over:
-                unsaved, self._unsaved = self._unsaved, []
+                self._in_write, self._unsaved = self._unsaved, []
                 snapshot = self.machine.snapshot()
-                try:
-                    await self._written(snapshot.state)
-                except BaseException:
-                    self._unsaved = unsaved + self._unsaved
-                    raise
+                await self._written(snapshot.state)
                 self.machine.durable(snapshot)
-                for told, outcomes in unsaved:
-                    told(outcomes)
+                durable, self._in_write = self._in_write, []
+                self._tell(durable)
                 self._go_on()
+        except (StaleTerm, UnknownGroup):
+            # Another leads, or the group was made anew: whoever asks again finds out what holds.
+            self._saving = None
+            self.end(NotLeader())
         except PenstockError as error:
             self._saving = None
             self.end(error)
+        except Exception:
+            logger.exception("Group %s cannot be kept in %s", self.group, self.partition.name)
+            self._saving = None
+            self.end(InternalError())
         else:
             self._saving = None
             self._go_on()
+
+    def _tell(self, settled: Sequence[tuple[Told, Outcomes]]) -> None:
+        for told, outcomes in settled:
+            try:
+                told(outcomes)
+            except Exception:
+                # It is that one's trouble: the others are told all the same.
+                logger.exception("Somebody of group %s could not be told", self.group)
 
     async def _written(self, state: bytes) -> None:
         while True:
             try:
                 await self._around.write(state)
                 return
+            except StaleTerm:
+                raise
             except PenstockError as error:
                 if not error.retriable:
                     raise
@@ -317,19 +339,28 @@ class Share:
     # --- dead letters --------------------------------------------------------------------------
 
     def _bury(self) -> None:
-        if self._burying is None and (dead := self.machine.take_dead()):
-            self._burying = self._around.loop.create_task(self._carry(dead))
+        if self._is_burying or not (dead := self.machine.take_dead()):
+            return
+        self._is_burying = True
+
+        def durable(_: Outcomes) -> None:
+            # Not before: another leader would hand out what is among the dead letters already.
+            if not self._is_over:
+                self._burying = self._around.loop.create_task(self._carry(dead))
+
+        self._unsaved.append((durable, ()))
 
     async def _carry(self, dead: Sequence[DeadMessage]) -> None:
         try:
             await self._around.dead_letters.bury(self.group, self.partition, dead)
-        except PenstockError as error:
+        except Exception as error:
+            # Also one of ours: the messages must not be left between life and death.
             logger.warning(
                 "%d messages of %s cannot become dead letters of group %s now: %s",
                 len(dead),
                 self.partition.name,
                 self.group,
-                error,
+                error if isinstance(error, PenstockError) else repr(error),
             )
             again_ms = self._around.now_ms() + _BURY_AGAIN_MS
             for one in dead:
@@ -337,7 +368,7 @@ class Share:
         else:
             for one in dead:
                 self.machine.buried(one.offset)
-        self._burying = None
+        self._is_burying = False
         self._go_on()
 
     # --- time ----------------------------------------------------------------------------------

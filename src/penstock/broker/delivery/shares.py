@@ -27,6 +27,7 @@ from penstock.model.ids import TopicId
 from penstock.model.limits import SHARES_MAX
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
+from penstock.replication.transport import TIMING
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 _RETRY_S: Final = 0.05
 # Then whoever waits is told, and asks again.
 _OPEN_S_MAX: Final = 5.0
+# How long a leader that a majority does not hear any more may think that it leads: it looks at its
+# timers, and at what it was sent, a little later than it should.
+_FORMER_LEADER_MS: Final = TIMING.election_ms + 400
 # For the last words of a share.
 _CLOSE_S_MAX: Final = 2.0
 
@@ -82,6 +86,8 @@ class Shares:
         self._openings: dict[Place, _Opening] = {}
         # The last words of those that were closed, on their way to the coordinator.
         self._closings: dict[Place, asyncio.Task[None]] = {}
+        # Of the last state that was written: a later one has a higher number.
+        self._sequence = 0
         self._is_closing = False
         partitions.watch_leadership(self._on_leadership)
 
@@ -98,7 +104,7 @@ class Shares:
             self._hold(share, session, ask.member)
             share.ask(ask)
 
-        self._when_open(group, partition, then, ask.refuse)
+        self._when_open(group, partition, ask, then, ask.refuse)
 
     def settle(
         self,
@@ -112,6 +118,7 @@ class Shares:
         self._when_open(
             group,
             partition,
+            told,
             lambda share: share.settle(member, settled, told),
             lambda error: told([error] * len(settled)),
         )
@@ -121,6 +128,19 @@ class Shares:
         place = _place(group, partition)
         if (share := self._shares.get(place)) is not None:
             share.give_up(ask)
+        elif (opening := self._openings.get(place)) is not None:
+            opening.waiting.pop(ask, None)
+
+    def leave(self, group: str, partition: Partition, member: str) -> None:
+        """A member asks no more there: as if its connections had ended."""
+        place = _place(group, partition)
+        if (opening := self._openings.get(place)) is not None:
+            opening.forget_member(member)
+        if (share := self._shares.get(place)) is not None:
+            for holder in [one for one in share.holders if one.member == member]:
+                share.holders.discard(holder)
+                holder.session.forget((holder, share))
+            share.drop_member(member)
 
     def begin_closing(self) -> None:
         """Nobody waits any more."""
@@ -142,6 +162,7 @@ class Shares:
         self,
         group: str,
         partition: Partition,
+        waiter: object,
         then: Callable[[Share], None],
         refuse: Callable[[PenstockError], None],
     ) -> None:
@@ -160,7 +181,7 @@ class Shares:
                 return
             opening = self._openings[place] = _Opening()
             opening.task = self._loop.create_task(self._open(place, partition, opening))
-        opening.waiting.append((then, refuse))
+        opening.waiting[waiter] = (then, refuse)
 
     async def _open(self, place: Place, partition: Partition, opening: _Opening) -> None:
         try:
@@ -174,8 +195,10 @@ class Shares:
             opening.refuse_all(NotLeader())
             raise
         self._openings.pop(place, None)
+        if not opening.waiting:
+            return  # all have given up: nobody would ever close it
         self._shares[place] = share
-        for then, _ in opening.waiting:
+        for then, _ in list(opening.waiting.values()):
             then(share)
 
     async def _read(self, place: Place, partition: Partition) -> Share:
@@ -212,9 +235,13 @@ class Shares:
             is_ordered_by_key=said.ordered_by_key,
         )
         replica = partition.replica
+        self._sequence = max(self._sequence, found.sequence)
         if found.is_known:
             log_end = replica.log.next_offset
-            machine = SharePartition.restore(found.state, settings, self._now_ms(), log_end)
+            # Who led before may have leased until it saw that it leads no more.
+            former_ms = 0 if replica.is_alone else _FORMER_LEADER_MS
+            since_ms = self._now_ms() + former_ms
+            machine = SharePartition.restore(found.state, settings, since_ms, log_end)
         else:
             # The end, not the high watermark: a new leader does not know that one at first.
             records = replica.log
@@ -222,8 +249,10 @@ class Shares:
             machine = SharePartition.fresh(start, settings)
 
         async def write(state: bytes) -> None:
+            self._sequence += 1
             await self._states.write(
                 pb.WriteShareRequest(
+                    sequence=self._sequence,
                     group=place.group,
                     topic_id=place.topic_id,
                     partition=place.partition,
@@ -264,7 +293,10 @@ class Shares:
 
         def gone() -> None:
             share.holders.discard(holder)
-            share.drop_member(member)
+            if all(other.member != member for other in share.holders):
+                # Else it has connected again, before the end of the former connection was seen:
+                # what it was leased since then it still has.
+                share.drop_member(member)
 
         session.on_close((holder, share), gone)
 
@@ -292,11 +324,20 @@ class _Opening:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None]
-        self.waiting: list[tuple[Callable[[Share], None], Callable[[PenstockError], None]]] = []
+        # By the ask, or whom a settlement's outcome is told.
+        self.waiting: dict[
+            object, tuple[Callable[[Share], None], Callable[[PenstockError], None]]
+        ] = {}
 
     def refuse_all(self, error: PenstockError) -> None:
-        for _, refuse in self.waiting:
+        waiting, self.waiting = self.waiting, {}
+        for _, refuse in waiting.values():
             refuse(error)
+
+    def forget_member(self, member: str) -> None:
+        for waiter in list(self.waiting):
+            if isinstance(waiter, Ask) and waiter.member == member:
+                del self.waiting[waiter]
 
 
 async def _close(write: Write, state: bytes) -> None:
