@@ -59,10 +59,12 @@ class ShareLog:
                 self._offer(machine, header, batch, now_ms)
         return False
 
-    def payload(self, leases: Sequence[Lease], bytes_max: int) -> tuple[list[Buffer], list[Lease]]:
-        """The batches of the leased messages, as far as they fit, and the leases that do; at least
-        those of one batch."""
-        pieces: list[Buffer] = []
+    def payload(
+        self, leases: Sequence[Lease], bytes_max: int
+    ) -> tuple[list[tuple[int, Buffer]], list[Lease]]:
+        """The batches of the leased messages, each with the first offset that is meant, as far as
+        they fit, and the leases that do; at least those of one batch."""
+        pieces: list[tuple[int, Buffer]] = []
         size_bytes = 0
         for index, lease in enumerate(leases):
             offset = lease.first
@@ -75,7 +77,7 @@ class ShareLog:
                         fitting.append(lease._replace(last=offset - 1))
                     return pieces, fitting
                 if len(piece):
-                    pieces.append(piece)
+                    pieces.append((offset, piece))
                     size_bytes += len(piece)
                 offset = opened.next_offset
         return pieces, list(leases)

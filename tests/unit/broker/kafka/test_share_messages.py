@@ -29,7 +29,7 @@ from penstock.protocol.kafka.messages import share_fetch as fetching
 
 TOPIC, OTHER = b"a" * 16, b"b" * 16
 ACKNOWLEDGE = pb.SettleRequest.KIND_ACKNOWLEDGE
-RELEASE = pb.SettleRequest.KIND_RELEASE
+FAIL = pb.SettleRequest.KIND_FAIL
 REJECT = pb.SettleRequest.KIND_REJECT
 EXTEND = pb.SettleRequest.KIND_EXTEND
 
@@ -46,7 +46,7 @@ class TestRequests:
         ("batch", "settled"),
         [
             ((5, 9, [1]), [Settlement(5, 9, ACKNOWLEDGE)]),
-            ((5, 5, [2]), [Settlement(5, 5, RELEASE)]),
+            ((5, 5, [2]), [Settlement(5, 5, FAIL)]),
             (
                 (5, 9, [1, 1, 3, 0, 1]),
                 [
@@ -55,7 +55,7 @@ class TestRequests:
                     Settlement(8, 9, ACKNOWLEDGE),
                 ],
             ),
-            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, RELEASE)]),
+            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, FAIL)]),
         ],
     )
     def test_acknowledgements(
