@@ -42,7 +42,6 @@ from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.protocol_switch import ProtocolSwitch
 from penstock.broker.session import Session
-from penstock.broker.share_sessions import ShareSessions
 from penstock.broker.staged_destination import NoChannels
 from penstock.broker.staging_coordinator import StagingCoordinator, StagingParts
 from penstock.broker.topics import Topics
@@ -224,7 +223,6 @@ class Broker:
             groups=groups,
             producer_ids=ProducerIds(registry),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
-            share_sessions=ShareSessions(),
             staging=staging,
             clients=ground.clients,
             channels=channels,

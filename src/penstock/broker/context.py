@@ -14,7 +14,6 @@ from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.share_sessions import ShareSessions
 from penstock.broker.staged_destination import Channels
 from penstock.broker.staging_coordinator import StagingCoordinator
 from penstock.broker.topics import Topics
@@ -38,7 +37,6 @@ class Context:
     groups: GroupCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
-    share_sessions: ShareSessions
     staging: StagingCoordinator
     cluster: ClusterWork
     clients: Clients

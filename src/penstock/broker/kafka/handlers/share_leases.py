@@ -72,7 +72,7 @@ def share_fetch(context: Context, call: Call) -> fetching.ShareFetchResponse | N
     member = member_of(request)
     check_fetch(request)
     named, settled = wanted(request), settlements(request)
-    sessions, epoch = context.share_sessions, request.share_session_epoch
+    sessions, epoch = context.delivery.share_sessions, request.share_session_epoch
     earlier = sessions.of(member) if epoch == INITIAL_EPOCH else None
     session = sessions.fetch(
         member,
@@ -99,7 +99,7 @@ def share_acknowledge(
     wanted(request)  # refused if they are too many
     settled = settlements(request)
     epoch = request.share_session_epoch
-    session = context.share_sessions.acknowledge(member, epoch, call.session)
+    session = context.delivery.share_sessions.acknowledge(member, epoch, call.session)
     if isinstance(session, ErrorCode):
         return acknowledging.ShareAcknowledgeResponse(error_code=session)
     outcomes: dict[Key, PartitionOutcome] = {}
@@ -315,7 +315,7 @@ def _settle(
 
 def _end(context: Context, session: ShareSession) -> None:
     """The member closes it: what it still holds it has not begun with."""
-    context.share_sessions.end(session)
+    context.delivery.share_sessions.end(session)
     context.delivery.shares.leave(*session.member, session.connection, is_lost=False)
 
 
