@@ -457,7 +457,7 @@ class World:
 
     def __init__(self, loop: VirtualLoop, seed: int) -> None:
         self.loop = loop
-        self.random = random.Random(seed)  # noqa: S311
+        self.random = random.Random(seed)
         self.history = DeliveryHistory(ATTEMPTS_MAX, is_ordered=seed % 2 == 1)
         self.log = SimulatedLog()
         self.coordinator = Coordinator(self)

@@ -69,6 +69,11 @@ class Session:
         self._on_close: dict[object, Callable[[], None]] = {}
 
     @property
+    def is_open(self) -> bool:
+        """Whether what is tied to the connection's end will see it."""
+        return not self.channel.connection.is_closed
+
+    @property
     def waiting_count(self) -> int:
         """What waits on this connection."""
         return len(self._on_close)

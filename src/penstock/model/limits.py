@@ -161,6 +161,9 @@ SHARE_STATE_BYTES_EACH: Final = 512
 # partitions in all of them.
 SHARE_SESSIONS_MAX: Final = 2_000
 SHARE_SESSION_PARTITIONS_MAX: Final = 200_000
+# Messages in one answer to a Kafka consumer of shared groups, one batch at least: unlike those of
+# other fetches they are in memory until they are sent.
+SHARE_FETCH_BYTES_MAX: Final = 8 * MIB
 # Shared groups in the partitions that one broker leads, each in memory with its window.
 SHARES_MAX: Final = 10_000
 

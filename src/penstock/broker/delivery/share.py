@@ -13,12 +13,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
-from penstock.broker.session import Session
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
 from penstock.model.errors import (
@@ -46,17 +45,21 @@ class Leased(NamedTuple):
     leases: Sequence[Lease]
     payload: Sequence[Buffer]
     lease_ms: int
+    firsts: Sequence[int] = ()
+    """The first offset in each piece of the payload: they come as they were leased."""
 
 
 class Ask(ABC):
     """A member that wants messages. The handler's subclass says how it is told; once."""
 
-    __slots__ = ("bytes_max", "member", "messages_max")
+    __slots__ = ("bytes_max", "is_given_up", "member", "messages_max")
 
     def __init__(self, member: str, messages_max: int, bytes_max: int) -> None:
         self.member = member
         self.messages_max = messages_max
         self.bytes_max = bytes_max
+        # Perhaps before it was known where its group stands.
+        self.is_given_up = False
 
     @abstractmethod
     def answer(self, leased: Leased) -> None: ...
@@ -65,10 +68,21 @@ class Ask(ABC):
     def refuse(self, error: PenstockError) -> None: ...
 
 
+class Connected(Protocol):
+    """A client's connection, of either protocol."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def on_close(self, waiter: object, then: Callable[[], None], /) -> None: ...
+
+    def forget(self, waiter: object, /) -> None: ...
+
+
 class Holder(NamedTuple):
     """A member, and the connection with which what it holds ends."""
 
-    session: Session
+    connection: Connected
     member: str
 
 
@@ -143,7 +157,7 @@ class Share:
             ask.refuse(NotLeader())
             return True
         self._waiting[ask] = None
-        self._go_on()
+        self.go_on()
         return ask not in self._waiting
 
     def give_up(self, ask: Ask) -> None:
@@ -173,15 +187,15 @@ class Share:
             except PenstockError as error:
                 outcomes.append(error)
         self._unsaved.append((told, outcomes))
-        self._go_on()
+        self.go_on()
 
-    def drop_member(self, member: str) -> None:
-        """It is gone: what it held is for others."""
+    def drop_member(self, member: str, *, is_lost: bool = True) -> None:
+        """It is gone: what it held is for others. Unless it was lost, it only gives that back."""
         if not self._is_over:
             for ask in [ask for ask in self._waiting if ask.member == member]:
                 del self._waiting[ask]
-            self.machine.drop_member(member, self._around.now_ms())
-            self._go_on()
+            self.machine.drop_member(member, self._around.now_ms(), is_lost=is_lost)
+            self.go_on()
 
     def refuse_waiting(self, error: PenstockError) -> None:
         """Nobody waits here any longer; what is held is held."""
@@ -221,8 +235,8 @@ class Share:
 
     # --- going on ------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Do whatever can be done now."""
+    def go_on(self) -> None:
+        """Do whatever can be done now; if nobody could miss this share, end it."""
         if self._is_over:
             return
         try:
@@ -248,21 +262,23 @@ class Share:
             return
         is_more = self._log.feed(self.machine, self._around.now_ms())
         for ask in list(self._waiting):
+            if ask not in self._waiting:
+                continue  # gone with the connection of one that was answered just now
             leased = self._lease(ask)
             if leased is None:
                 break
-            self._waiting.pop(ask, None)
+            del self._waiting[ask]
             ask.answer(leased)
         if not self._waiting:
             return
         if is_more and self._feeding is None:
             self._feeding = self._around.loop.call_soon(self._feed_on)
         elif not is_more:
-            self.partition.wait_for_more(self, self._go_on)
+            self.partition.wait_for_more(self, self.go_on)
 
     def _feed_on(self) -> None:
         self._feeding = None
-        self._go_on()
+        self.go_on()
 
     def _lease(self, ask: Ask) -> Leased | None:
         machine, now_ms = self.machine, self._around.now_ms()
@@ -274,7 +290,8 @@ class Share:
             for first, last in found.too_many:
                 machine.settle(ask.member, first, last, Settlement.RELEASE, now_ms)
             if found.leases:
-                return Leased(found.leases, found.pieces, machine.settings.lease_ms)
+                lease_ms = machine.settings.lease_ms
+                return Leased(found.leases, found.pieces, lease_ms, found.firsts)
         return None
 
     # --- what must be durable ------------------------------------------------------------------
@@ -290,16 +307,19 @@ class Share:
         return bool(self._unsaved) or machine.is_changed or is_raised
 
     async def _keep(self) -> None:
-        """Have the coordinator keep how it stands, and again if that changed meanwhile."""
+        """Have the coordinator keep how it stands, and again if that changed meanwhile. Once in any
+        case: whoever wanted it may have given up by now, and will ask again."""
         try:
-            while self._is_unsaved and not self._is_over:
+            is_wanted = True
+            while is_wanted and not self._is_over:
                 self._in_write, self._unsaved = self._unsaved, []
                 snapshot = self.machine.snapshot()
                 await self._written(snapshot.state)
                 self.machine.durable(snapshot)
                 durable, self._in_write = self._in_write, []
                 self._tell(durable)
-                self._go_on()
+                self.go_on()
+                is_wanted = self._is_unsaved
         except (StaleTerm, UnknownGroup):
             # Another leads, or the group was made anew: whoever asks again finds out what holds.
             self._saving = None
@@ -313,7 +333,7 @@ class Share:
             self.end(InternalError())
         else:
             self._saving = None
-            self._go_on()
+            self.go_on()
 
     def _tell(self, settled: Sequence[tuple[Told, Outcomes]]) -> None:
         for told, outcomes in settled:
@@ -369,7 +389,7 @@ class Share:
             for one in dead:
                 self.machine.buried(one.offset)
         self._is_burying = False
-        self._go_on()
+        self.go_on()
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -380,4 +400,4 @@ class Share:
         deadline_ms = self.machine.deadline_ms
         if deadline_ms is not None and not self._is_over:
             wait_s = min(max(deadline_ms - self._around.now_ms(), 1) / 1000, _TIMER_S_MAX)
-            self._timer = self._around.loop.call_later(wait_s, self._go_on)
+            self._timer = self._around.loop.call_later(wait_s, self.go_on)

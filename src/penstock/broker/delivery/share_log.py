@@ -36,11 +36,13 @@ _PREFIX: Final = PREFIX.encode()
 class Payload:
     """What there is of leased messages."""
 
-    __slots__ = ("gone", "leases", "pieces", "too_many")
+    __slots__ = ("firsts", "gone", "leases", "pieces", "too_many")
 
     def __init__(self) -> None:
         self.leases: list[Lease] = []
         self.pieces: list[Buffer] = []
+        self.firsts: list[int] = []
+        """Of each piece: the first offset that is meant."""
         self.gone: list[tuple[int, int]] = []
         """From the log, since it was read: first and last."""
         self.too_many: list[tuple[int, int]] = []
@@ -115,6 +117,7 @@ class ShareLog:
                 end = min(opened.next_offset, lease.last + 1)
                 if len(piece):
                     found.pieces.append(piece)
+                    found.firsts.append(offset)
                     size_bytes += len(piece)
                 found.add(opened.offsets, lease, offset, end)
                 offset = end

@@ -15,11 +15,18 @@ from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
-from penstock.broker.delivery.share import Ask, Holder, Settled, Share, Surroundings, Told
+from penstock.broker.delivery.share import (
+    Ask,
+    Connected,
+    Holder,
+    Settled,
+    Share,
+    Surroundings,
+    Told,
+)
 from penstock.broker.delivery.share_log import Matches, ShareLog
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.broker.session import Session
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import ShareSettings
 from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown
@@ -84,6 +91,8 @@ class Shares:
         self._zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
         self._shares: dict[Place, Share] = {}
         self._openings: dict[Place, _Opening] = {}
+        # Which shares end with whose connection.
+        self._held: dict[Holder, dict[Share, None]] = {}
         # The last words of those that were closed, on their way to the coordinator.
         self._closings: dict[Place, asyncio.Task[None]] = {}
         # Of the last state that was written: a later one has a higher number.
@@ -96,13 +105,18 @@ class Shares:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def ask(self, group: str, partition: Partition, ask: Ask, session: Session) -> None:
-        """Lease messages to a member, whose connection is the session: when that ends, it holds
-        nothing any more."""
+    def ask(self, group: str, partition: Partition, ask: Ask, connection: Connected) -> None:
+        """Lease messages to a member, whose connection this is: when that ends, it holds nothing
+        any more."""
 
         def then(share: Share) -> None:
-            self._hold(share, session, ask.member)
-            share.ask(ask)
+            if not connection.is_open:
+                share.go_on()  # perhaps it is nobody's
+                return
+            # Also for one that gave up: it asks again soon.
+            self._hold(share, connection, ask.member)
+            if not ask.is_given_up:
+                share.ask(ask)
 
         self._when_open(group, partition, ask, then, ask.refuse)
 
@@ -125,22 +139,30 @@ class Shares:
 
     def give_up(self, group: str, partition: Partition, ask: Ask) -> None:
         """It waits no longer, and is told nothing."""
+        ask.is_given_up = True
         place = _place(group, partition)
         if (share := self._shares.get(place)) is not None:
             share.give_up(ask)
         elif (opening := self._openings.get(place)) is not None:
             opening.waiting.pop(ask, None)
 
-    def leave(self, group: str, partition: Partition, member: str) -> None:
+    def leave_partition(self, group: str, partition: Partition, member: str) -> None:
         """A member asks no more there: as if its connections had ended."""
         place = _place(group, partition)
         if (opening := self._openings.get(place)) is not None:
             opening.forget_member(member)
         if (share := self._shares.get(place)) is not None:
             for holder in [one for one in share.holders if one.member == member]:
-                share.holders.discard(holder)
-                holder.session.forget((holder, share))
+                self._let_go(share, holder)
             share.drop_member(member)
+
+    def leave(self, group: str, member: str, connection: Connected, *, is_lost: bool) -> None:
+        """The member holds nothing of the group any more on this connection. Lost: what it held
+        was an attempt, as when the connection had ended."""
+        holder = Holder(connection, member)
+        for share in [one for one in self._held.get(holder, ()) if one.group == group]:
+            self._let_go(share, holder)
+            share.drop_member(member, is_lost=is_lost)
 
     def begin_closing(self) -> None:
         """Nobody waits any more."""
@@ -284,27 +306,38 @@ class Shares:
         compiled = self._filters.compiled(wanted)
         return lambda message: compiled.matches(message.key, message.timestamp_ms, message.headers)
 
-    def _hold(self, share: Share, session: Session, member: str) -> None:
+    def _hold(self, share: Share, connection: Connected, member: str) -> None:
         """What the member holds ends with its connection."""
-        holder = Holder(session, member)
-        if holder in share.holders:
-            return
+        holder = Holder(connection, member)
         share.holders.add(holder)
+        held = self._held.get(holder)
+        if held is None:
+            held = self._held[holder] = {}
+            connection.on_close(holder, lambda: self._gone(holder))
+        held[share] = None
 
-        def gone() -> None:
+    def _gone(self, holder: Holder) -> None:
+        for share in self._held.pop(holder):
             share.holders.discard(holder)
-            if all(other.member != member for other in share.holders):
+            if all(other.member != holder.member for other in share.holders):
                 # Else it has connected again, before the end of the former connection was seen:
                 # what it was leased since then it still has.
-                share.drop_member(member)
+                share.drop_member(holder.member)
 
-        session.on_close((holder, share), gone)
+    def _let_go(self, share: Share, holder: Holder) -> None:
+        share.holders.discard(holder)
+        held = self._held.get(holder)
+        if held is not None:
+            held.pop(share, None)
+            if not held:
+                del self._held[holder]
+                holder.connection.forget(holder)
 
     def _ended(self, place: Place, share: Share, write: Write, state: bytes | None) -> None:
         if self._shares.get(place) is share:
             del self._shares[place]
-        for holder in share.holders:
-            holder.session.forget((holder, share))
+        for holder in list(share.holders):
+            self._let_go(share, holder)
         if state is not None:
             self._closings[place] = closing = self._loop.create_task(_close(write, state))
             closing.add_done_callback(lambda _: self._closings.pop(place, None))

@@ -70,7 +70,7 @@ def settle(
     shares = context.delivery.shares
     shares.settle(request.group, partition, request.member_id, settled, told)
     if request.leaves:
-        shares.leave(request.group, partition, request.member_id)
+        shares.leave_partition(request.group, partition, request.member_id)
 
 
 async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.DeadLetterResponse:
