@@ -14,6 +14,7 @@ from penstock.cli import (
     clients,
     cluster,
     consume,
+    dead_letters,
     demo,
     inspect,
     metaserver,
@@ -42,6 +43,7 @@ app.add_typer(clients.app, name="clients")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(request.request)
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(offsets.app, name="offsets")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")

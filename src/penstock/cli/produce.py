@@ -14,6 +14,7 @@ import typer
 
 from penstock.cli.lines import read_lines
 from penstock.cli.output import INTERRUPTED, note, progress, show_json
+from penstock.cli.quantities import duration_ms
 from penstock.cli.runtime import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -65,6 +66,17 @@ _ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {
 }
 _STDIN: Final = 0
 
+Ttl = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Do not deliver after this long, as in 60s or 2h."),
+]
+Priority = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=9, metavar="NUMBER", help="0 to 9: shared groups hand out higher ones first."
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
@@ -75,6 +87,8 @@ class _Job:
     key_separator: bytes
     headers: Sequence[tuple[str, bytes]]
     tag: str | None
+    ttl_s: float | None
+    priority: int | None
     partition: int | None
     compression: Compression
     acks: Acks
@@ -106,6 +120,8 @@ def produce(
     tag: Annotated[
         str | None, typer.Option(metavar="WORD", help="Give every message this tag, for filters.")
     ] = None,
+    ttl: Ttl = None,
+    priority: Priority = None,
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="NUMBER", help="Publish to this partition only.")
     ] = None,
@@ -138,6 +154,7 @@ def produce(
       penstock produce orders --key-separator : < orders.txt
       penstock produce events --file events.jsonl --compression zstd --header source=import
       penstock produce ledger --exclusive fence < entries.txt
+      penstock produce jobs --ttl 60s --priority 9 < urgent.txt
     """
     descriptor = os.open(file, os.O_RDONLY) if file is not None else _STDIN
     job = _Job(
@@ -146,6 +163,8 @@ def produce(
         key_separator=key_separator.encode(),
         headers=[(name, value.encode()) for name, value in map(split_assignment, header or [])],
         tag=tag,
+        ttl_s=duration_ms(ttl) / 1000 if ttl is not None else None,
+        priority=priority,
         partition=partition,
         compression=compression,
         acks=acks,
@@ -194,6 +213,8 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
                     headers=job.headers,
                     partition=job.partition,
                     tag=job.tag,
+                    ttl_s=job.ttl_s,
+                    priority=job.priority,
                 )
                 count.sent += 1
                 read_bytes += len(line) + 1

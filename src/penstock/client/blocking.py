@@ -15,23 +15,23 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
-from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
+from penstock.client.blocking_admin import BlockingAdmin, BlockingClusterAdmin
+from penstock.client.blocking_dead_letters import BlockingDeadLetters
 from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
-from penstock.client.cluster_admin import ClusterStatus, Move, Outcome
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
 from penstock.client.loop_thread import LoopThread
+from penstock.client.outcomes import NotLeased
 from penstock.client.producer import Producer, ProducerSettings, explained
+from penstock.client.queue_headers import with_queue_headers
 from penstock.client.reader import PartitionColumns
 from penstock.client.receipts import Receipt
 from penstock.client.staged_write import CommittedWrite, StagedAttempt
 from penstock.client.starts import Start
-from penstock.client.tagging import tagged
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.model.ids import TopicPartition
-from penstock.model.removal import DeletedTopic, Removal
 from penstock.records import Columns, EncodedBatch, Message
 
 
@@ -89,6 +89,8 @@ class BlockingClient:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
         ordered: bool = False,
@@ -103,6 +105,8 @@ class BlockingClient:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
             delay_s=delay_s,
             deliver_at=deliver_at,
             ordered=ordered,
@@ -113,6 +117,11 @@ class BlockingClient:
     def delayed(self) -> BlockingDelayed:
         """Messages that wait until they are due: many at once, cancelled, described."""
         return BlockingDelayed(self._open_thread(), self._client)
+
+    @property
+    def dead_letters(self) -> BlockingDeadLetters:
+        """Messages that nobody could deal with: listed, put back, dropped."""
+        return BlockingDeadLetters(self._open_thread(), self._client)
 
     @property
     def schedules(self) -> BlockingSchedules:
@@ -241,10 +250,12 @@ class BlockingProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> None:
         """Queue a message; waits only while the buffer is full. `flush` tells of its delivery."""
-        if tag is not None:
-            headers = tagged(headers, tag)
+        if tag is not None or ttl_s is not None or priority is not None:
+            headers = with_queue_headers(headers, tag, ttl_s, priority)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         try:
@@ -266,6 +277,8 @@ class BlockingProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> Receipt:
         """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
         publishing = self._producer.publish(
@@ -276,6 +289,8 @@ class BlockingProducer:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
         )
         return self._thread.run(publishing)
 
@@ -296,7 +311,7 @@ class BlockingProducer:
         self._thread.run(self._producer.close())
 
 
-class BlockingConsumer:
+class BlockingConsumer(NotLeased):
     """See `Consumer`. One thread reads; any may acknowledge."""
 
     def __init__(
@@ -384,6 +399,23 @@ class BlockingConsumer:
         if committer.post(message):
             self._thread.post(committer.wake)
 
+    def attempt(self, message: Message) -> int:
+        """What `message.attempt` asks for."""
+        return self._consumer.attempt(message)
+
+    def fail(self, message: Message, reason: str = "") -> None:
+        """What `message.fail()` calls: count an attempt. Returns at once."""
+        self._consumer.fail(message, reason)
+
+    def reject(self, message: Message, reason: str = "") -> None:
+        """What `message.reject()` calls: to the dead letters, and acknowledged."""
+        self._thread.run(self._consumer.reject(message, reason))
+
+    @property
+    def expired_count(self) -> int:
+        """Messages whose time to live was over before they could be handed out."""
+        return self._consumer.expired_count
+
     def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
         """What `message.reply()` calls: answer the request that the message is."""
         self._thread.run(self._consumer.reply(message, value, headers))
@@ -395,100 +427,3 @@ class BlockingConsumer:
     def committed(self, partition: tuple[str, int]) -> int | None:
         """The group's place in a partition, as the broker has it; None if it has none."""
         return self._thread.run(self._consumer.committed(partition))
-
-
-class BlockingAdmin:
-    """See `Admin`."""
-
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._admin = client.admin
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 0,
-        config: Mapping[str, str] | None = None,
-        *,
-        replicas: int = 0,
-    ) -> TopicSummary:
-        return self._run(self._admin.create_topic(name, partitions, config, replicas=replicas))
-
-    def delete_topic(self, name: str) -> None:
-        self._run(self._admin.delete_topic(name))
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        return self._run(self._admin.describe_topic(name))
-
-    def alter_topic(
-        self, name: str, config: Mapping[str, str] | None = None, reset: Collection[str] = ()
-    ) -> None:
-        self._run(self._admin.alter_topic(name, config, reset))
-
-    def add_partitions(self, name: str, total: int) -> None:
-        self._run(self._admin.add_partitions(name, total))
-
-    def list_topics(self) -> list[TopicSummary]:
-        return self._run(self._admin.list_topics())
-
-    def find_offset(self, topic: str, partition: int, at: Start) -> int:
-        return self._run(self._admin.find_offset(topic, partition, at))
-
-    def list_groups(self) -> list[str]:
-        return self._run(self._admin.list_groups())
-
-    def group_offsets(self, group: str, topics: Collection[str] = ()) -> dict[TopicPartition, int]:
-        return self._run(self._admin.group_offsets(group, topics))
-
-    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        self._run(self._admin.commit_offsets(group, offsets))
-
-    def group_lag(self, group: str) -> list[GroupLag]:
-        return self._run(self._admin.group_lag(group))
-
-    def topic_groups(self, topic: str) -> dict[str, dict[int, int]]:
-        return self._run(self._admin.topic_groups(topic))
-
-    def removals(self, topic: str, partition: int) -> list[Removal]:
-        return self._run(self._admin.removals(topic, partition))
-
-    def deleted_topics(self, name: str | None = None) -> list[DeletedTopic]:
-        return self._run(self._admin.deleted_topics(name))
-
-
-class BlockingClusterAdmin:
-    """See `ClusterAdmin`."""
-
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._cluster = client.cluster
-
-    def status(self, *, moving_only: bool = False) -> ClusterStatus:
-        return self._run(self._cluster.status(moving_only=moving_only))
-
-    def move(
-        self,
-        topic: str,
-        brokers: Sequence[int],
-        partitions: Collection[int] = (),
-        *,
-        dry_run: bool = False,
-    ) -> list[Move]:
-        return self._run(self._cluster.move(topic, brokers, partitions, dry_run=dry_run))
-
-    def replicate(self, topic: str, replicas: int, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.replicate(topic, replicas, dry_run=dry_run))
-
-    def drain(self, broker: int, onto: int | None = None, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.drain(broker, onto, dry_run=dry_run))
-
-    def add(self, broker: int, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.add(broker, dry_run=dry_run))
-
-    def rebalance(self, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.rebalance(dry_run=dry_run))
-
-    def elect_leaders(
-        self, partitions: Collection[tuple[str, int]] = (), wait_ms: int = 5_000
-    ) -> dict[TopicPartition, Outcome]:
-        return self._run(self._cluster.elect_leaders(partitions, wait_ms))

@@ -18,6 +18,7 @@ from penstock.client.client_admin import ClientAdmin
 from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.dead_letters import DeadLetters
 from penstock.client.delayed import Delayed, DelayedMessage
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
@@ -39,7 +40,6 @@ from penstock.client.staged_write import (
     commit_staged,
     committed_epoch,
 )
-from penstock.client.tagging import tagged
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
@@ -115,6 +115,12 @@ class Client:
         return ClusterAdmin(self._connection().routes)
 
     @property
+    def dead_letters(self) -> DeadLetters:
+        """Messages that nobody could deal with, by group: listed, put back, dropped."""
+        connected = self._connection()
+        return DeadLetters(connected.routes, connected.scope, lambda: self.producer(linger_ms=0))
+
+    @property
     def delayed(self) -> Delayed:
         """Messages that wait until they are due: many at once, cancelled, described."""
         return Delayed(self._connection().routes)
@@ -134,6 +140,8 @@ class Client:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
         ordered: bool = False,
@@ -141,9 +149,10 @@ class Client:
         """Publish one message and wait until it is acknowledged by all in-sync replicas.
 
         For many messages make a `producer`: it does not wait for each. tag: of what sort the
-        message is, for filters. With `delay_s` or `deliver_at` the message waits on the broker's
-        disk, and appears when it is due; see `Delayed` for what else can be done with such
-        messages, and for `ordered`.
+        message is, for filters. ttl_s: so long after it is published, or due, it is not delivered
+        any more. priority: 0 to 9, higher ones first in shared groups; 4 unless given. With
+        `delay_s` or `deliver_at` the message waits on the broker's disk, and appears when it is
+        due; see `Delayed` for what else can be done with such messages, and for `ordered`.
         """
         if delay_s is not None or deliver_at is not None:
             if timestamp_ms is not None:
@@ -153,8 +162,11 @@ class Client:
                 key,
                 delay_s=delay_s,
                 deliver_at=deliver_at,
-                headers=headers if tag is None else tagged(headers, tag),
+                headers=headers,
                 partition=partition,
+                tag=tag,
+                ttl_s=ttl_s,
+                priority=priority,
             )
             return (await self.delayed.publish_many(topic, [waiting], ordered=ordered))[0]
         if self._publisher is None:
@@ -167,6 +179,8 @@ class Client:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
         )
 
     async def request(
