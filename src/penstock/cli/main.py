@@ -14,6 +14,7 @@ from penstock.cli import (
     clients,
     cluster,
     consume,
+    dead_letters,
     delayed,
     demo,
     groups,
@@ -47,6 +48,7 @@ app.command()(consume.consume)
 app.command()(request.request)
 app.add_typer(groups.app, name="groups")
 app.command()(groups.subscriptions)
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(offsets.app, name="offsets")
 app.add_typer(delayed.app, name="delayed")
 app.add_typer(schedules.app, name="schedules")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.quantities import moment_text
 
 if TYPE_CHECKING:
-    from penstock.records import Message
+    from penstock.records import Headers, Message
 
 
 def message_json(message: Message) -> dict[str, object]:
@@ -19,13 +19,18 @@ def message_json(message: Message) -> dict[str, object]:
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
         "time": moment_text(message.timestamp_ms),
-        **_named("key", message.key),
-        **_named("value", message.value),
-        "headers": [{"name": name, **_named("value", value)} for name, value in message.headers],
+        **content_json("key", message.key),
+        **content_json("value", message.value),
+        "headers": header_json(message.headers),
     }
 
 
-def _named(name: str, content: bytes | None) -> dict[str, str | None]:
+def header_json(headers: Headers) -> list[dict[str, str | None]]:
+    return [{"name": name, **content_json("value", value)} for name, value in headers]
+
+
+def content_json(name: str, content: bytes | None) -> dict[str, str | None]:
+    """A key or a value under its name, or under one that says it is base64."""
     if content is None:
         return {name: None}
     try:

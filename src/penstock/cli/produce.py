@@ -66,6 +66,17 @@ _ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {
 }
 _STDIN: Final = 0
 
+_Ttl = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Do not deliver after this long, as in 60s or 2h."),
+]
+_Priority = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=9, metavar="NUMBER", help="0 to 9: shared groups hand out higher ones first."
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
@@ -76,6 +87,8 @@ class _Job:
     key_separator: bytes
     headers: Sequence[tuple[str, bytes]]
     tag: str | None
+    ttl_s: float | None
+    priority: int | None
     partition: int | None
     compression: Compression
     acks: Acks
@@ -153,6 +166,8 @@ def produce(
     key_separator: _KeySeparator = "",
     header: _Header = None,
     tag: _Tag = None,
+    ttl: _Ttl = None,
+    priority: _Priority = None,
     partition: _Partition = None,
     compression: _Compression = Compression.NONE,
     acks: _WhoAcknowledges = Acks.ALL,
@@ -176,6 +191,7 @@ def produce(
       penstock produce events --file events.jsonl --compression zstd --header source=import
       penstock produce ledger --exclusive fence < entries.txt
       echo remind me | penstock produce reminders --delay 5m
+      penstock produce jobs --ttl 60s --priority 9 < urgent.txt
     """
     if delay is not None and at is not None:
         raise InvalidRequest("Say either --delay or --at, not both.")
@@ -188,6 +204,8 @@ def produce(
         key_separator=key_separator.encode(),
         headers=[(name, value.encode()) for name, value in map(split_assignment, header or [])],
         tag=tag,
+        ttl_s=duration_ms(ttl) / 1000 if ttl is not None else None,
+        priority=priority,
         partition=partition,
         compression=compression,
         acks=acks,
@@ -241,6 +259,8 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
                     headers=job.headers,
                     partition=job.partition,
                     tag=job.tag,
+                    ttl_s=job.ttl_s,
+                    priority=job.priority,
                 )
                 count.sent += 1
                 read_bytes += len(line) + 1

@@ -64,6 +64,9 @@ class Acknowledgements:
             self._skip(expected, end)
         self._advance()
 
+    def is_acknowledged(self, offset: int) -> bool:
+        return offset < self.low or offset in self._ahead
+
     def acknowledge(self, offset: int) -> bool:
         """One message is dealt with. True if there is something new to commit."""
         if offset != self.low:

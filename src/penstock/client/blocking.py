@@ -16,6 +16,7 @@ from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.blocking_admin import BlockingAdmin, BlockingClusterAdmin
+from penstock.client.blocking_dead_letters import BlockingDeadLetters
 from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
 from penstock.client.blocking_groups import BlockingGroupAdmin
 from penstock.client.blocking_staged_write import BlockingStagedWrite
@@ -23,12 +24,13 @@ from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
 from penstock.client.loop_thread import LoopThread
+from penstock.client.outcomes import NotLeased
 from penstock.client.producer import Producer, ProducerSettings, explained
+from penstock.client.queue_headers import with_queue_headers
 from penstock.client.reader import PartitionColumns
 from penstock.client.receipts import Receipt
 from penstock.client.staged_write import CommittedWrite, StagedAttempt
 from penstock.client.starts import Start
-from penstock.client.tagging import tagged
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.records import Columns, EncodedBatch, Message
@@ -93,6 +95,8 @@ class BlockingClient:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
         ordered: bool = False,
@@ -107,6 +111,8 @@ class BlockingClient:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
             delay_s=delay_s,
             deliver_at=deliver_at,
             ordered=ordered,
@@ -117,6 +123,11 @@ class BlockingClient:
     def delayed(self) -> BlockingDelayed:
         """Messages that wait until they are due: many at once, cancelled, described."""
         return BlockingDelayed(self._open_thread(), self._client)
+
+    @property
+    def dead_letters(self) -> BlockingDeadLetters:
+        """Messages that nobody could deal with: listed, put back, dropped."""
+        return BlockingDeadLetters(self._open_thread(), self._client)
 
     @property
     def schedules(self) -> BlockingSchedules:
@@ -246,10 +257,12 @@ class BlockingProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> None:
         """Queue a message; waits only while the buffer is full. `flush` tells of its delivery."""
-        if tag is not None:
-            headers = tagged(headers, tag)
+        if tag is not None or ttl_s is not None or priority is not None:
+            headers = with_queue_headers(headers, tag, ttl_s, priority)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         try:
@@ -271,6 +284,8 @@ class BlockingProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> Receipt:
         """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
         publishing = self._producer.publish(
@@ -281,6 +296,8 @@ class BlockingProducer:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
         )
         return self._thread.run(publishing)
 
@@ -301,7 +318,7 @@ class BlockingProducer:
         self._thread.run(self._producer.close())
 
 
-class BlockingConsumer:
+class BlockingConsumer(NotLeased):
     """See `Consumer`. One thread reads; any may acknowledge."""
 
     def __init__(
@@ -388,6 +405,23 @@ class BlockingConsumer:
         committer.raise_failure()
         if committer.post(message):
             self._thread.post(committer.wake)
+
+    def attempt(self, message: Message) -> int:
+        """What `message.attempt` asks for."""
+        return self._consumer.attempt(message)
+
+    def fail(self, message: Message, reason: str = "") -> None:
+        """What `message.fail()` calls: count an attempt. Returns at once."""
+        self._consumer.fail(message, reason)
+
+    def reject(self, message: Message, reason: str = "") -> None:
+        """What `message.reject()` calls: to the dead letters, and acknowledged."""
+        self._thread.run(self._consumer.reject(message, reason))
+
+    @property
+    def expired_count(self) -> int:
+        """Messages whose time to live was over before they could be handed out."""
+        return self._consumer.expired_count
 
     def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
         """What `message.reply()` calls: answer the request that the message is."""

@@ -13,13 +13,11 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from penstock.client.accumulator import Headers
-from penstock.client.admin import Admin
-from penstock.client.client_admin import ClientAdmin
-from penstock.client.cluster_admin import ClusterAdmin
+from penstock.client.administration import Administration
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
-from penstock.client.delayed import Delayed, DelayedMessage
-from penstock.client.group_admin import GroupAdmin
+from penstock.client.dead_letters import DeadLetters
+from penstock.client.delayed import DelayedMessage
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.pushes import Pushes
@@ -27,7 +25,6 @@ from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
 from penstock.client.requests import Requests
 from penstock.client.routes import Routes
-from penstock.client.schedules import Schedules
 from penstock.client.serving import MessageHandler, ServeSettings, serve, split_settings
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
@@ -40,7 +37,6 @@ from penstock.client.staged_write import (
     commit_staged,
     committed_epoch,
 )
-from penstock.client.tagging import tagged
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
@@ -60,7 +56,7 @@ def connect(
     return Client(parse_bootstrap(bootstrap), ClientConfig(**settings))
 
 
-class Client:
+class Client(Administration):
     """Publishes, subscribes, administers. Made by `connect`."""
 
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
@@ -101,34 +97,10 @@ class Client:
                 endings.push_async_callback(member.__aexit__, kind, error, traceback)
 
     @property
-    def admin(self) -> Admin:
-        """Topics and groups: create, describe, alter, list."""
-        return Admin(self._connection().routes)
-
-    @property
-    def clients(self) -> ClientAdmin:
-        """Who is connected: listed, and what is pushed to them parked and resumed."""
-        return ClientAdmin(self._connection().routes)
-
-    @property
-    def groups(self) -> GroupAdmin:
-        """Groups of consumers: described with their lag, moved, deleted."""
-        return GroupAdmin(self._connection().routes)
-
-    @property
-    def cluster(self) -> ClusterAdmin:
-        """Brokers, and where copies of partitions are: described, moved, spread."""
-        return ClusterAdmin(self._connection().routes)
-
-    @property
-    def delayed(self) -> Delayed:
-        """Messages that wait until they are due: many at once, cancelled, described."""
-        return Delayed(self._connection().routes)
-
-    @property
-    def schedules(self) -> Schedules:
-        """Messages that are published again and again, at the times of a cron expression."""
-        return Schedules(self._connection().routes)
+    def dead_letters(self) -> DeadLetters:
+        """Messages that nobody could deal with, by group: listed, put back, dropped."""
+        connected = self._connection()
+        return DeadLetters(connected.routes, connected.scope, lambda: self.producer(linger_ms=0))
 
     async def publish(
         self,
@@ -140,6 +112,8 @@ class Client:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
         ordered: bool = False,
@@ -147,9 +121,10 @@ class Client:
         """Publish one message and wait until it is acknowledged by all in-sync replicas.
 
         For many messages make a `producer`: it does not wait for each. tag: of what sort the
-        message is, for filters. With `delay_s` or `deliver_at` the message waits on the broker's
-        disk, and appears when it is due; see `Delayed` for what else can be done with such
-        messages, and for `ordered`.
+        message is, for filters. ttl_s: so long after it is published, or due, it is not delivered
+        any more. priority: 0 to 9, higher ones first in shared groups; 4 unless given. With
+        `delay_s` or `deliver_at` the message waits on the broker's disk, and appears when it is
+        due; see `Delayed` for what else can be done with such messages, and for `ordered`.
         """
         if delay_s is not None or deliver_at is not None:
             if timestamp_ms is not None:
@@ -159,8 +134,11 @@ class Client:
                 key,
                 delay_s=delay_s,
                 deliver_at=deliver_at,
-                headers=headers if tag is None else tagged(headers, tag),
+                headers=headers,
                 partition=partition,
+                tag=tag,
+                ttl_s=ttl_s,
+                priority=priority,
             )
             return (await self.delayed.publish_many(topic, [waiting], ordered=ordered))[0]
         if self._publisher is None:
@@ -173,6 +151,8 @@ class Client:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
         )
 
     async def request(
@@ -360,6 +340,9 @@ class Client:
     async def committed_epoch(self, write: str) -> int | None:
         """The last epoch committed under this name; None if there is none."""
         return await committed_epoch(self._connection().routes, write)
+
+    def _routes(self) -> Routes:
+        return self._connection().routes
 
     def _connection(self) -> _Connected:
         if self._connected is None:

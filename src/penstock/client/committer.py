@@ -54,7 +54,7 @@ class Committer:
     """The place of one group in the partitions that one consumer reads."""
 
     def __init__(self, group: str, routes: Routes) -> None:
-        self._group = group
+        self.group = group
         self._routes = routes
         self.member: Member | None = None
         """As whom it commits; None: as nobody, which a group without members takes."""
@@ -80,6 +80,11 @@ class Committer:
             )
         elif progress.acknowledge(message.offset):
             self._news.set()
+
+    def is_open(self, message: Message) -> bool:
+        """Whether it is this consumer's, and not acknowledged yet."""
+        progress = self.progress.get((message.topic, message.partition))
+        return progress is not None and not progress.is_acknowledged(message.offset)
 
     def post(self, message: Message) -> bool:
         """Like `note`, from another thread. True if `wake` has to be called in the loop's."""
@@ -110,7 +115,7 @@ class Committer:
                 await self.commit()
             except PenstockError as error:
                 if error.retriable:
-                    logger.warning("Group %s cannot commit now: %s", self._group, error)
+                    logger.warning("Group %s cannot commit now: %s", self.group, error)
                     self._news.set()
                 else:
                     self._failure = error
@@ -150,7 +155,7 @@ class Committer:
             logger.warning(
                 "Group %s could not commit its place (%s) before it was closed, and will read the "
                 "messages before it again: %s",
-                self._group,
+                self.group,
                 ", ".join(
                     f"{topic}-{partition} at {low}"
                     for (topic, partition), low in self._due().items()
@@ -160,19 +165,19 @@ class Committer:
 
     async def committed(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """The group's place as the broker has it, in the partitions where it has one."""
-        return await fetch_offsets(self._routes, self._group, topics)
+        return await fetch_offsets(self._routes, self.group, topics)
 
     async def _send(self, offsets: Mapping[tuple[str, int], int]) -> bool:
         """False: the member had an epoch that the group has left behind. It has another one now."""
         member = self.member
         if member is None:
-            await commit_offsets(self._routes, self._group, offsets)
+            await commit_offsets(self._routes, self.group, offsets)
             return True
         epoch = member.epoch
         try:
-            await commit_offsets(self._routes, self._group, offsets, member.member_id, epoch)
+            await commit_offsets(self._routes, self.group, offsets, member.member_id, epoch)
         except (StaleMemberEpoch, UnknownGroup, UnknownMember) as error:
-            logger.debug("A commit of group %s is tried again: %s", self._group, error)
+            logger.debug("A commit of group %s is tried again: %s", self.group, error)
             await member.renew(epoch)
             return False
         return True
@@ -184,7 +189,7 @@ class Committer:
         for topic, partition in offsets:
             if (topic, partition) not in self.progress:
                 raise InvalidRequest(
-                    f"Group {self._group} has not given {topic}-{partition} to this consumer, or "
+                    f"Group {self.group} has not given {topic}-{partition} to this consumer, or "
                     "has taken it away: only who reads it commits its offset."
                 )
 

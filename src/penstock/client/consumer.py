@@ -1,22 +1,15 @@
 """Reads topics: message by message, in lists, or as columns.
 
-The face of the consuming side; `fetcher` fetches ahead, `acknowledgements` and `committer` keep a
-group's place, `membership` says which partitions the group gives. The invariant: of every partition
-the reader gets each message from its position on once and in order, until it seeks.
+The face of the consuming side; `fetcher` fetches ahead, `outcomes` takes what became of messages,
+`acknowledgements` and `committer` keep a group's place, `membership` says which partitions the
+group gives. The invariant: of every partition the reader gets each message from its position on
+once and in order, until it seeks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -28,6 +21,7 @@ from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.filters import make_filter
 from penstock.client.holdings import Holdings
 from penstock.client.membership import MemberSettings, Membership, OnPartitions
+from penstock.client.outcomes import Outcomes
 from penstock.client.push_fetcher import PushFetcher
 from penstock.client.pushes import Pushes
 from penstock.client.reader import Hand, PartitionColumns, Reader
@@ -179,7 +173,7 @@ class ConsumerConfig:
             raise InvalidConfig("The assignor 'manual' needs partitions to claim.")
 
 
-class Consumer(Replying):
+class Consumer(Outcomes, Replying):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(
@@ -194,12 +188,12 @@ class Consumer(Replying):
         pushes: Pushes,
     ) -> None:
         """source: who takes the acknowledgements of messages; None: this."""
-        self._routes = routes
         self._on_end = on_end
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        self._fetcher = _fetcher(routes, config, settings, pushes)
-        self._committer = Committer(settings.group, routes) if settings.group else None
+        fetcher = _fetcher(routes, config, settings, pushes)
+        committer = Committer(settings.group, routes) if settings.group else None
+        super().__init__(routes, fetcher, committer)
         self._reader = Reader(
             self._fetcher,
             self._committer.progress if self._committer is not None else {},
@@ -221,8 +215,6 @@ class Consumer(Replying):
             self._committer.member = self._membership
         self._is_started = False
         self._is_closed = False
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._done.set_result(None)
 
     async def __aenter__(self) -> Self:
         try:
@@ -320,6 +312,11 @@ class Consumer(Replying):
         """What is being read."""
         return self._holdings.partitions
 
+    @property
+    def expired_count(self) -> int:
+        """Messages whose time to live was over before they could be handed out."""
+        return self._reader.expired_count
+
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions from now on, instead of those of the topics given at first, or of
         those that the group gave: a member leaves it, and a group with members takes no commits of
@@ -368,45 +365,6 @@ class Consumer(Replying):
         has parked what it pushes of them, whoever had it do so."""
         for partition in partitions or self.partitions:
             self._fetcher.resume(self._fetcher.feed(partition))
-
-    # --- a group's place -----------------------------------------------------------------------
-
-    def acknowledge(self, message: Message) -> Awaitable[None]:
-        """What `message.ack()` calls: the message is dealt with.
-
-        It returns at once; the broker is told shortly after, by `commit` or when this closes. The
-        group begins again at the first message that was not acknowledged.
-        """
-        committer = self.committer
-        committer.raise_failure()
-        committer.note(message)
-        return self._done
-
-    async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
-        """Set the group's place: after everything handed out so far, or at the offsets given.
-
-        Returns when the broker has it.
-        """
-        committer = self.committer
-        if offsets is not None:
-            await committer.commit_at(offsets)
-            return
-        for partition, progress in committer.progress.items():
-            progress.acknowledge_below(self._fetcher.feed(partition).position)
-        await committer.commit()
-
-    async def committed(self, partition: tuple[str, int]) -> int | None:
-        """The group's place in a partition, as the broker has it; None if it has none."""
-        return (await self.committer.committed([partition[0]])).get(TopicPartition(*partition))
-
-    @property
-    def committer(self) -> Committer:
-        """Keeps the group's place; InvalidRequest if there is no group."""
-        if self._committer is None:
-            raise InvalidRequest(
-                "The consumer has no group to acknowledge for: give it one, as in group='billing'."
-            )
-        return self._committer
 
     # --- helpers -------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Final
 from penstock.client.accumulator import Headers
 from penstock.client.partitioner import partition_of_key
 from penstock.client.producer import explained
+from penstock.client.queue_headers import with_queue_headers
 from penstock.client.receipts import Receipt
 from penstock.client.routes import DELAYED, Routes
 from penstock.client.tasks import all_of
@@ -45,6 +46,18 @@ class DelayedMessage:
     deliver_at: datetime | None = None
     headers: Headers | None = None
     partition: int | None = None
+    tag: str | None = None
+    ttl_s: float | None = None
+    """From when it is due."""
+    priority: int | None = None
+
+    def all_headers(self, now_ms: int, due_ms: int) -> Headers | None:
+        """With those of the queue's own. due_ms: in ms from now, unless a time was given."""
+        if self.tag is None and self.ttl_s is None and self.priority is None:
+            return self.headers
+        from_ms = due_ms if self.deliver_at is not None else now_ms + due_ms
+        from_ms = max(from_ms, now_ms)  # what was due in the past is delivered now
+        return with_queue_headers(self.headers, self.tag, self.ttl_s, self.priority, from_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +139,11 @@ class Delayed:
         )
         for number in numbers:
             message = given[number]
-            request.due_ms.append(_due_ms(message))
+            due_ms = _due_ms(message)
+            request.due_ms.append(due_ms)
             try:
-                builder.append(now_ms, message.key, message.value, message.headers)
+                headers = message.all_headers(now_ms, due_ms)
+                builder.append(now_ms, message.key, message.value, headers)
             except (TypeError, ValueError) as error:
                 raise explained(error, message.key, message.value, message.headers) from None
         batch = builder.build()

@@ -19,10 +19,10 @@ from penstock.client.claims import Claims
 from penstock.client.config import ClientConfig
 from penstock.client.errors import DeliveryFailed
 from penstock.client.lanes import Batch
+from penstock.client.queue_headers import with_queue_headers
 from penstock.client.receipts import Receipt
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.sender import Sender
-from penstock.client.tagging import tagged
 from penstock.client.turn import TURN
 from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError
 from penstock.model.limits import BATCH_BYTES_MAX, KIB, MIB
@@ -203,15 +203,18 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> Awaitable[None]:
         """Queue a message. Await the result: it waits only while the buffer is full.
 
         The message is in the queue, in order, when this returns or its awaitable ends; whether it
         was delivered is told by `flush`. A value of None marks the key as deleted. tag: of what
-        sort the message is, for filters.
+        sort the message is, for filters. ttl_s: after so long it is not delivered any more.
+        priority: 0 to 9, for shared groups; 4 unless given.
         """
-        if tag is not None:
-            headers = tagged(headers, tag)
+        if tag is not None or ttl_s is not None or priority is not None:
+            headers = with_queue_headers(headers, tag, ttl_s, priority)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         try:
@@ -234,10 +237,12 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> asyncio.Future[Receipt]:
         """Queue a message and get a future for its receipt. Waits only while the buffer is full."""
-        if tag is not None:
-            headers = tagged(headers, tag)
+        if tag is not None or ttl_s is not None or priority is not None:
+            headers = with_queue_headers(headers, tag, ttl_s, priority)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
@@ -258,6 +263,8 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         tag: str | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
     ) -> Receipt:
         """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
         future = await self.submit(
@@ -268,6 +275,8 @@ class Producer:
             partition=partition,
             timestamp_ms=timestamp_ms,
             tag=tag,
+            ttl_s=ttl_s,
+            priority=priority,
         )
         return await future
 

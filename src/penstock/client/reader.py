@@ -8,16 +8,18 @@ decoded and not taken is never skipped.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import length_hint
+from time import time_ns
 from typing import Any
 
 from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.fetcher import Chunk, Fetcher
 from penstock.client.turn import TURN
 from penstock.model.errors import BatchError
-from penstock.records import Columns, Message, decode_columns, decode_messages
+from penstock.records import Columns, Message, decode_columns, decode_unexpired, expiry_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,54 @@ class Hand:
         return messages
 
 
+class ExpiringHand(Hand):
+    """One with messages whose time to live may be over before the reader comes to them: a slow
+    reader holds a hand for long. Such messages are left out, and acknowledged for their group."""
+
+    __slots__ = ("_left", "_on_expired")
+
+    def __init__(
+        self, chunk: Chunk, messages: list[Message], on_expired: Callable[[Message], None]
+    ) -> None:
+        super().__init__(chunk, [])
+        self._left = deque(messages)
+        self._on_expired = on_expired
+
+    def __iter__(self) -> Iterator[Message]:
+        feed, generation = self.chunk.feed, self.chunk.generation
+        while self._left and feed.generation == generation:
+            message = self._left.popleft()
+            feed.position = message.offset + 1
+            if not self._has_expired(message):
+                yield message
+
+    @property
+    def is_spent(self) -> bool:
+        if self.chunk.generation != self.chunk.feed.generation:
+            return True
+        while self._left and self._has_expired(self._left[0]):
+            self._left.popleft()
+        return not self._left
+
+    def take(self, max_messages: int | None = None) -> list[Message]:
+        # Who takes has just seen that the hand is not spent: the first message is to be had.
+        messages = [self._left.popleft()]
+        while self._left and (max_messages is None or len(messages) < max_messages):
+            message = self._left.popleft()
+            if not self._has_expired(message):
+                messages.append(message)
+        feed = self.chunk.feed
+        feed.position = self._left[0].offset if self._left else self.chunk.next_offset
+        return messages
+
+    def _has_expired(self, message: Message) -> bool:
+        expires_ms = expiry_ms(message.headers)
+        if expires_ms is None or expires_ms > _now_ms():
+            return False
+        self._on_expired(message)
+        return True
+
+
 class Reader:
     """Takes chunks from a fetcher and decodes them."""
 
@@ -82,6 +132,8 @@ class Reader:
         # Who takes a message's acknowledgement.
         self._source = source
         self._hand: Hand | None = None
+        self.expired_count = 0
+        """Messages whose time to live was over before they could be handed out."""
         # Several tasks may read: one waits for the next chunk, the others for what it leaves.
         self._turn = asyncio.Lock()
 
@@ -93,10 +145,10 @@ class Reader:
             self._hand = None
             while True:
                 chunk = await self._next_chunk()
-                messages = self._decode(chunk)
-                if messages:
-                    self._hand = Hand(chunk, messages)
-                    return self._hand
+                hand = self._decode(chunk)
+                if hand is not None:
+                    self._hand = hand
+                    return hand
                 chunk.feed.position = chunk.next_offset  # nothing for the user in it
 
     async def next_columns(self, *, include_headers: bool) -> list[PartitionColumns]:
@@ -139,11 +191,17 @@ class Reader:
             self._fetcher.seek(feed, feed.position)
         self._hand = None
 
-    def _decode(self, chunk: Chunk) -> list[Message]:
+    def _decode(self, chunk: Chunk) -> Hand | None:
+        """None: there is nothing for the user in it."""
         feed = chunk.feed
         try:
-            messages = decode_messages(
-                chunk.payload, feed.topic, feed.partition, chunk.start_offset, self._source
+            messages, lifetimes = decode_unexpired(
+                chunk.payload,
+                feed.topic,
+                feed.partition,
+                chunk.start_offset,
+                self._source,
+                _now_ms(),
             )
         except BatchError:
             # It stays where it is until the reader seeks past the damage.
@@ -158,7 +216,18 @@ class Reader:
             progress.hand_out(feed.position, messages, chunk.next_offset)
             if not messages and progress.is_due and self._on_skipped is not None:
                 self._on_skipped()
-        return messages
+        self.expired_count += lifetimes.expired_count
+        if not messages:
+            return None
+        if lifetimes.is_any_limited:
+            return ExpiringHand(chunk, messages, self._on_expired)
+        return Hand(chunk, messages)
+
+    def _on_expired(self, message: Message) -> None:
+        """One of a hand, perhaps in another thread: acknowledged as its reader would."""
+        self.expired_count += 1
+        if (message.topic, message.partition) in self._progress:
+            message.ack()
 
     def _decode_columns(self, chunk: Chunk, include_headers: bool) -> PartitionColumns:
         feed = chunk.feed
@@ -169,3 +238,7 @@ class Reader:
             raise
         feed.position = chunk.next_offset
         return PartitionColumns(topic=feed.topic, partition=feed.partition, columns=columns)
+
+
+def _now_ms() -> int:
+    return time_ns() // 1_000_000

@@ -182,8 +182,8 @@ class _Serving:
                     attempt,
                     reason,
                 )
-            if hasattr(message.source, "fail"):
-                await self._settle(message.fail(reason))
+            await self._settle(message.fail(reason))
+            if getattr(message.source, "group_counts_attempts", False):
                 return
             if attempt >= self._config.attempts:
                 await self._settle(message.reject(reason))

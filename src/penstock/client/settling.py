@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from typing import ClassVar
 
 from penstock.client.lease_lane import Hold
 from penstock.client.settler import (
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 class Settling:
     """For a consumer: what `message.ack()` and the others call."""
+
+    group_counts_attempts: ClassVar = True
+    """Whoever handles messages says that one failed, and gets it again."""
 
     def __init__(self) -> None:
         self._settlers: dict[TopicPartition, Settler] = {}

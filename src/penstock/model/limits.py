@@ -354,6 +354,8 @@ JSON_NESTING_MAX: Final = 200
 
 # Longer than anything that waits for a message, and near enough that no time overflows.
 DELAY_MS_MAX: Final = 10 * 366 * 24 * 60 * 60 * 1000
+# The same for the time a message may live: one that lives longer needs no end.
+TTL_MS_MAX: Final = DELAY_MS_MAX
 # What one coordinator looks after: 32 bytes of index each, on disk, and the messages themselves.
 DELAYED_MESSAGES_MAX: Final = 100_000_000
 DELAYED_BYTES_MAX: Final = 256 * GIB

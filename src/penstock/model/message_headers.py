@@ -32,6 +32,8 @@ DEAD_GROUP: Final = "penstock-dead-group"
 DEAD_REASON: Final = "penstock-dead-reason"
 DEAD_ATTEMPTS: Final = "penstock-dead-attempts"
 DEAD_AT_MS: Final = "penstock-dead-at-ms"
+DEAD_NO_VALUE: Final = "penstock-dead-no-value"
+"""The message had none: a letter without one would be the mark that it is gone."""
 REDRIVES: Final = "penstock-redrives"
 
 PRIORITY_DEFAULT: Final = 4

@@ -53,6 +53,8 @@ Message = _codec.Message
 count_keys = _codec.count_keys
 decode_batch = _codec.decode_batch
 decode_messages = _codec.decode_messages
+decode_unexpired = _codec.decode_unexpired
+expiry_ms = _codec.expiry_ms
 locate_records = _codec.locate_records
 
 decode_columns = _column_decoder.decode_columns
@@ -83,7 +85,9 @@ __all__ = [
     "decode_columns",
     "decode_messages",
     "decode_pieces",
+    "decode_unexpired",
     "encode_columns",
+    "expiry_ms",
     "hash_partitions",
     "locate_records",
     "murmur2",

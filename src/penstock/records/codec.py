@@ -18,7 +18,7 @@ from weakref import ref
 import cython
 
 from penstock.model.errors import ClientClosed
-from penstock.model.message_headers import TAG
+from penstock.model.message_headers import EXPIRES_MS, TAG, read_number
 from penstock.records.columns import Headers
 from penstock.records.header import BatchHeader, Buffer
 
@@ -31,6 +31,38 @@ if cython.compiled:
     )
 else:
     from penstock.records.cursor import Cursor, cursors, open_batch
+
+
+_EXPIRES_LENGTH = cython.declare(cython.longlong, len(EXPIRES_MS))
+
+
+class Lifetimes:
+    """Which messages have outlived their time, and whether others may soon."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self.expired_count = 0
+        self.is_any_limited = False
+        """Whether a message that was kept has a time to live."""
+
+    def is_over(self, headers: Headers) -> bool:
+        expires_ms = expiry_ms(headers)
+        if expires_ms is None:
+            return False
+        if expires_ms <= self._now_ms:
+            self.expired_count += 1
+            return True
+        self.is_any_limited = True
+        return False
+
+
+def expiry_ms(headers: Headers) -> int | None:
+    """From when on a message with these headers is not delivered; None: there is no such time."""
+    expires_ms: int | None = None
+    for name, value in headers:
+        if name == EXPIRES_MS:
+            expires_ms = read_number(value)  # the last counts, as for shared groups
+    return expires_ms
 
 
 # The garbage collector would take a sixth of the time that decoding and reading a message takes. It
@@ -163,8 +195,21 @@ def decode_messages(
     reference = None if source is None else ref(source)
     messages: list[Message] = []
     for cursor in cursors(payload, start_offset):
-        _take_messages(cursor, messages, topic, partition, start_offset, reference, True)
+        _take_messages(cursor, messages, topic, partition, start_offset, reference, True, None)
     return messages
+
+
+def decode_unexpired(
+    payload: Buffer, topic: str, partition: int, start_offset: int, source: Any, now_ms: int
+) -> tuple[list[Message], Lifetimes]:
+    """Like `decode_messages`, without those whose time to live is over. Only messages with a header
+    as long as that one's name are looked at, so that others cost nothing."""
+    reference = None if source is None else ref(source)
+    messages: list[Message] = []
+    lifetimes = Lifetimes(now_ms)
+    for cursor in cursors(payload, start_offset):
+        _take_messages(cursor, messages, topic, partition, start_offset, reference, True, lifetimes)
+    return messages, lifetimes
 
 
 def decode_batch(
@@ -172,7 +217,8 @@ def decode_batch(
 ) -> list[Message]:
     """The records of one checked batch, control or not, as messages of no topic: to inspect it."""
     messages: list[Message] = []
-    _take_messages(open_batch(header, batch, bytes_max), messages, "", -1, 0, None, include_headers)
+    cursor: Cursor = open_batch(header, batch, bytes_max)
+    _take_messages(cursor, messages, "", -1, 0, None, include_headers, None)
     return messages
 
 
@@ -210,16 +256,22 @@ def _take_messages(
     start_offset: cython.longlong,
     source: object,
     include_headers: cython.bint,
+    lifetimes: Any,
 ) -> cython.void:
     while cursor.advance():
         headers: object = ()
+        may_expire: cython.bint = False
         if cursor.headers_left == 0:
             pass
         elif include_headers:
-            headers = _headers(cursor)
+            pairs: list[Any] = []
+            may_expire = _take_headers(cursor, pairs)
+            headers = tuple(pairs)
         else:
             cursor.skip_headers()
         if cursor.offset < start_offset:
+            continue
+        if may_expire and lifetimes is not None and lifetimes.is_over(headers):
             continue
         message: Message = Message.__new__(Message)
         message._topic = topic
@@ -235,15 +287,18 @@ def _take_messages(
 
 
 @cython.cfunc
-def _headers(cursor: Cursor) -> object:
-    headers = []
+def _take_headers(cursor: Cursor, headers: list[Any]) -> cython.bint:
+    """Whether one of them may say when the message expires."""
+    may_expire: cython.bint = False
     while cursor.next_header():
+        if cursor.name_length == _EXPIRES_LENGTH:
+            may_expire = True
         name: bytes = cursor.data[cursor.name_position : cursor.name_position + cursor.name_length]
         # Java's client reads a name that is no UTF-8 with replacements, and so do we: one careless
         # producer must not stop every consumer.
         value = _slice(cursor.data, cursor.content_position, cursor.content_length)
         headers.append((name.decode("utf-8", "replace"), value))
-    return tuple(headers)
+    return may_expire
 
 
 @cython.cfunc

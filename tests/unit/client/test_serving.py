@@ -65,12 +65,14 @@ class Facade:
     def reject(self, message: Message, reason: str) -> Awaitable[None]:
         return self._note("rejected", message, reason)
 
+    def fail(self, message: Message, reason: str) -> Awaitable[None]:
+        return self._note("failed", message, reason)
+
 
 class CountingFacade(Facade):
     """Of a group that counts attempts itself."""
 
-    def fail(self, message: Message, reason: str) -> Awaitable[None]:
-        return self._note("failed", message, reason)
+    group_counts_attempts = True
 
 
 async def serve_with(mq: Client, facade: Facade, handler: Any, **settings: Any) -> None:
@@ -174,11 +176,13 @@ async def test_a_handler_that_raises_is_tried_again_and_then_given_up() -> None:
         task = asyncio.create_task(
             serve_with(mq, facade, handle, concurrency=1, attempts=3, retry_backoff_ms=1)
         )
-        await until(lambda: len(facade.outcomes) == 3)
+        await until(lambda: len(facade.outcomes) == 7)
         assert tries == [0, 1, 1, 1, 2, 2]
         assert facade.outcomes == [
             ("acknowledged", 0, ""),
+            *[("failed", 1, "ValueError: bad order")] * 3,
             ("rejected", 1, "ValueError: bad order"),
+            ("failed", 2, "OSError: not now"),
             ("acknowledged", 2, ""),
         ]
         await cancel(task)

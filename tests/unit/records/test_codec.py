@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ClientClosed
+from penstock.model.message_headers import EXPIRES_MS
 from penstock.records import (
     COMPILED,
+    Codec,
     build_batch,
     control_batch,
     decode_messages,
@@ -142,3 +144,42 @@ def test_a_message_does_not_keep_its_source(implementation: Implementation) -> N
     (message,) = implementation.reading.decode_messages(batch, "orders", 2, 0)
     with pytest.raises(ClientClosed, match="is gone"):
         message.ack()
+
+
+# --- time to live ------------------------------------------------------------------------------
+
+NOW_MS = 1_700_000_000_000
+
+
+def expiring(at_ms: object) -> list[tuple[str, bytes | None]]:
+    return [("x", b"y"), (EXPIRES_MS, str(at_ms).encode())]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_messages_whose_time_is_over_are_left_out(
+    codec: Codec, implementation: Implementation
+) -> None:
+    builder = implementation.writing.BatchBuilder(1 << 20, codec)
+    for number, headers in enumerate(
+        [
+            None,
+            expiring(NOW_MS),
+            expiring(NOW_MS + 1),
+            [("penstock-expired-ms", b"1")],  # a name as long, and another
+            expiring("soon"),  # what cannot be read does not count
+            [*expiring(NOW_MS - 1), *expiring(NOW_MS + 1)],  # the last counts
+            [*expiring(NOW_MS + 1), *expiring(0)],
+        ]
+    ):
+        builder.append(0, None, b"%d" % number * 100, headers)
+    decode = implementation.reading.decode_unexpired
+    batch = builder.build()
+    messages, lifetimes = decode(batch, "orders", 0, 0, None, NOW_MS)
+    assert [message.offset for message in messages] == [0, 2, 3, 4, 5]
+    assert (lifetimes.expired_count, lifetimes.is_any_limited) == (2, True)
+    # What was handed out before is not counted once more.
+    messages, lifetimes = decode(batch, "orders", 0, 6, None, NOW_MS)
+    assert messages == []
+    assert (lifetimes.expired_count, lifetimes.is_any_limited) == (1, False)
+    everything = implementation.reading.decode_messages(batch, "orders", 0, 0)
+    assert len(everything) == 7

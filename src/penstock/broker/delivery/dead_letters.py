@@ -15,18 +15,13 @@ from typing import Final
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.partition import Partition
 from penstock.broker.topics import Topics
-from penstock.coordination.delivery.dead_letter import (
-    SourceMessage,
-    dead_letter_headers,
-    dead_letter_key,
-    dead_letter_topic,
-)
 from penstock.coordination.delivery.share_settings import DeadMessage
+from penstock.model.dead_letter import SourceMessage, dead_letter_topic, write_dead_letter
 from penstock.model.errors import OffsetOutOfRange, PenstockError, TopicExists
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX, KIB
 from penstock.net.clock import Clock
-from penstock.records import BatchBuilder, Message, decode_messages
+from penstock.records import BatchBuilder, Codec, Message, decode_messages
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +30,7 @@ _SETTINGS: Final = {
     # A message as large as any topic takes, with its headers and those that tell of its death.
     "batch_bytes_max": str(BATCH_BYTES_MAX),
 }
-# Beyond it a batch is closed: several dead ones travel together.
+# Several dead ones travel together, up to this size; a larger one alone.
 _BATCH_BYTES: Final = 256 * KIB
 
 
@@ -49,7 +44,7 @@ class DeadLetters:
 
     async def bury(self, group: str, partition: Partition, dead: Iterable[DeadMessage]) -> None:
         """Copy them to the group's dead-letter topic. PenstockError: perhaps not all are there."""
-        builder = BatchBuilder(BATCH_BYTES_MAX)
+        builder = _builder()
         for one in dead:
             message = _find(partition, one.offset)
             if message is None:
@@ -61,20 +56,20 @@ class DeadLetters:
                 )
                 continue
             now_ms = self._clock.now_ms()
-            key = dead_letter_key(message.topic, message.partition, message.offset)
             source = SourceMessage(
                 topic=message.topic,
                 partition=message.partition,
                 offset=message.offset,
                 timestamp_ms=message.timestamp_ms,
                 key=message.key,
+                value=message.value,
                 headers=message.headers,
             )
-            headers = dead_letter_headers(source, group, one.reason, one.attempts, now_ms)
-            builder.append(now_ms, key, message.value, headers)
-            if builder.size_bytes >= _BATCH_BYTES:
+            letter = write_dead_letter(source, group, one.reason, one.attempts, now_ms)
+            if builder.append(now_ms, *letter) < 0:
                 await self._append(group, builder.build())
-                builder = BatchBuilder(BATCH_BYTES_MAX)
+                builder = _builder()
+                builder.append(now_ms, *letter)
         if builder.record_count:
             await self._append(group, builder.build())
 
@@ -97,6 +92,11 @@ class DeadLetters:
 
         self._forwarding.append(TopicPartition(topic, 0), batch, done)
         await committed
+
+
+def _builder() -> BatchBuilder:
+    # Compressed: what a producer sent compressed may be larger than any batch without it.
+    return BatchBuilder(_BATCH_BYTES, Codec.ZSTD)
 
 
 def _find(partition: Partition, offset: int) -> Message | None:

@@ -76,6 +76,7 @@ def settle(
 async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.DeadLetterResponse:
     """Of an exclusive group, whose member has given up on a message. It goes on by itself."""
     check_group_name(request.group)
+    _check_public(request.topic)
     partition = context.leaders.find(request.topic, request.partition)
     dead = DeadMessage(request.offset, max(request.attempts, 1), request.reason)
     await context.delivery.dead_letters.bury(request.group, partition, [dead])
@@ -171,5 +172,9 @@ def _check_names(group: str, member_id: str, topic: str) -> None:
             f"A member's name has {len(member_id)} characters: give it 1 to "
             f"{MEMBER_NAME_LENGTH_MAX}."
         )
+    _check_public(topic)
+
+
+def _check_public(topic: str) -> None:
     if is_internal(topic):
-        raise InvalidTopic(f"{topic!r} holds the broker's own state: it is not for shared groups.")
+        raise InvalidTopic(f"{topic!r} holds the broker's own state: it is not for groups.")

@@ -4,6 +4,7 @@ A dead letter is the message with its value and its headers, in the group's dead
 a key that says where it was, so that one written twice is there once. Not when a message is dead,
 nor reading and writing. The invariant: what is read back of a letter that was built here is what
 was given; and of any other record, whatever is in it, either a letter that makes sense or None.
+In `model`, since brokers write letters and clients read them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.model.errors import InvalidTopic
 from penstock.model.ids import check_public, check_topic_name
@@ -21,6 +22,7 @@ from penstock.model.message_headers import (
     DEAD_ATTEMPTS,
     DEAD_GROUP,
     DEAD_KEY,
+    DEAD_NO_VALUE,
     DEAD_OFFSET,
     DEAD_PARTITION,
     DEAD_REASON,
@@ -48,6 +50,7 @@ _DEAD_HEADERS: Final = frozenset(
         DEAD_REASON,
         DEAD_ATTEMPTS,
         DEAD_AT_MS,
+        DEAD_NO_VALUE,
     }
 )
 # A reason is for people to read: whatever is longer is in the consumer's own log.
@@ -74,18 +77,20 @@ class SourceMessage:
     offset: int
     timestamp_ms: int
     key: bytes | None
+    value: bytes | None
     headers: Headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """What a dead letter says, beside the message's value, which is the letter's own."""
+    """A message that is dead: where it was, what it was, and what is known of its end."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int | None
     key: bytes | None
+    value: bytes | None
     group: str
     reason: str
     attempts: int
@@ -94,6 +99,11 @@ class DeadLetter:
     """How often it was put back before it died this time."""
     headers: Headers
     """The message's own, with the number of redrives among them."""
+
+    @property
+    def id(self) -> str:
+        """What it is called by, and kept under."""
+        return dead_letter_id(self.topic, self.partition, self.offset)
 
     def may_be_redriven(self, *, force: bool) -> bool:
         """The guard against loops: what died after two redrives stays, unless somebody insists."""
@@ -136,14 +146,22 @@ def group_of_topic(topic: str) -> str | None:
 # --- a letter ----------------------------------------------------------------------------------
 
 
-def dead_letter_key(topic: str, partition: int, offset: int) -> bytes:
-    return f"{topic}/{partition}/{offset}".encode()
+def dead_letter_id(topic: str, partition: int, offset: int) -> str:
+    return f"{topic}/{partition}/{offset}"
 
 
-def dead_letter_headers(
+class LetterRecord(NamedTuple):
+    """A dead letter as it is kept. Without a value the key alone says that it is gone."""
+
+    key: bytes
+    value: bytes
+    headers: Headers
+
+
+def write_dead_letter(
     message: SourceMessage, group: str, reason: str, attempts: int, now_ms: int
-) -> Headers:
-    """The headers of the message's dead letter: its own, and what is known of its end."""
+) -> LetterRecord:
+    """The message's dead letter: its own headers, and what is known of its end."""
     text = reason.encode(errors="replace")[:_REASON_BYTES_MAX].decode(errors="ignore")
     known: list[tuple[str, bytes | None]] = [
         (DEAD_TOPIC, message.topic.encode()),
@@ -158,12 +176,18 @@ def dead_letter_headers(
     if message.key is not None:
         # As it is: a key is any bytes, and goes back as it was.
         known.append((DEAD_KEY, message.key))
-    return (*_own(message.headers), *known)
+    if message.value is None:
+        known.append((DEAD_NO_VALUE, b""))
+    return LetterRecord(
+        dead_letter_id(message.topic, message.partition, message.offset).encode(),
+        b"" if message.value is None else message.value,
+        (*_own(message.headers), *known),
+    )
 
 
-def read_dead_letter(headers: Headers) -> DeadLetter | None:
-    """The letter of which these are the headers; None if they are of no dead letter, or of one
-    that says nothing of where its message belongs."""
+def read_dead_letter(key: bytes | None, value: bytes | None, headers: Headers) -> DeadLetter | None:
+    """The letter in this record; None if it is no dead letter, or one that says nothing of where
+    its message belongs, or is kept under another key than its own."""
     # The last counts: ours are behind those the message had.
     found = dict(headers)
     topic = _text(found.get(DEAD_TOPIC))
@@ -175,12 +199,15 @@ def read_dead_letter(headers: Headers) -> DeadLetter | None:
         check_public(check_topic_name(topic))
     except InvalidTopic:
         return None
+    if value is None or key != dead_letter_id(topic, partition, offset).encode():
+        return None
     return DeadLetter(
         topic=topic,
         partition=partition,
         offset=offset,
         timestamp_ms=read_number(found.get(DEAD_TIMESTAMP_MS)),
         key=found.get(DEAD_KEY),
+        value=None if DEAD_NO_VALUE in found else value,
         group=_text(found.get(DEAD_GROUP)),
         reason=_text(found.get(DEAD_REASON)),
         attempts=read_number(found.get(DEAD_ATTEMPTS)) or 0,

@@ -6,16 +6,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from penstock.coordination.delivery.dead_letter import (
+from penstock.model.dead_letter import (
     DeadLetter,
     Headers,
     SourceMessage,
-    dead_letter_headers,
-    dead_letter_key,
     dead_letter_topic,
     group_of_topic,
     read_dead_letter,
     redrive_headers,
+    write_dead_letter,
 )
 from penstock.model.ids import check_topic_name
 from penstock.model.message_headers import (
@@ -30,14 +29,28 @@ from penstock.model.message_headers import (
 NOW_MS = 1_700_000_000_000
 
 
-def source(headers: Headers = (), key: bytes | None = b"alice") -> SourceMessage:
+def source(
+    headers: Headers = (), key: bytes | None = b"alice", value: bytes | None = b"100"
+) -> SourceMessage:
     return SourceMessage(
-        topic="orders", partition=3, offset=1024, timestamp_ms=NOW_MS - 5, key=key, headers=headers
+        topic="orders",
+        partition=3,
+        offset=1024,
+        timestamp_ms=NOW_MS - 5,
+        key=key,
+        value=value,
+        headers=headers,
     )
 
 
-def dead(headers: Headers = (), key: bytes | None = b"alice", reason: str = "no!") -> DeadLetter:
-    letter = read_dead_letter(dead_letter_headers(source(headers, key), "g", reason, 5, NOW_MS))
+def dead(
+    headers: Headers = (),
+    key: bytes | None = b"alice",
+    reason: str = "no!",
+    value: bytes | None = b"100",
+) -> DeadLetter:
+    record = write_dead_letter(source(headers, key, value), "g", reason, 5, NOW_MS)
+    letter = read_dead_letter(*record)
     assert letter is not None
     return letter
 
@@ -108,6 +121,7 @@ def test_a_letter_tells_all_of_its_message() -> None:
         offset=1024,
         timestamp_ms=NOW_MS - 5,
         key=b"alice",
+        value=b"100",
         group="g",
         reason="no!",
         attempts=5,
@@ -117,7 +131,23 @@ def test_a_letter_tells_all_of_its_message() -> None:
     )
     assert dead(key=None).key is None
     assert dead(key=b"\xff\x00").key == b"\xff\x00"
-    assert dead_letter_key("orders", 3, 1024) == b"orders/3/1024"
+    assert dead().id == "orders/3/1024"
+    assert write_dead_letter(source(), "g", "no!", 5, NOW_MS).key == b"orders/3/1024"
+
+
+def test_a_message_without_a_value_is_a_letter_with_one() -> None:
+    """R-DEL-9: a record without a value is the mark that a letter is gone."""
+    assert write_dead_letter(source(value=None), "g", "no!", 5, NOW_MS).value == b""
+    assert dead(value=None).value is None
+    assert dead(value=None).headers == ()
+    assert dead(value=b"").value == b""
+
+
+def test_a_letter_is_kept_under_its_own_key_and_has_a_value() -> None:
+    key, value, headers = write_dead_letter(source(), "g", "no!", 5, NOW_MS)
+    assert read_dead_letter(key, None, headers) is None
+    assert read_dead_letter(b"orders/3/1025", value, headers) is None
+    assert read_dead_letter(None, value, headers) is None
 
 
 def test_a_reason_is_cut_between_characters() -> None:
@@ -168,7 +198,11 @@ def test_what_a_producer_wrote_in_our_name_is_not_taken_for_ours() -> None:
     ],
 )
 def test_records_that_belong_nowhere_are_no_letters(headers: Headers) -> None:
-    assert read_dead_letter(headers) is None
+    found = dict(headers)
+    key = b"%s/%s/%s" % tuple(
+        found.get(name) or b"" for name in (DEAD_TOPIC, DEAD_PARTITION, DEAD_OFFSET)
+    )
+    assert read_dead_letter(key, b"", headers) is None
 
 
 HOSTILE = st.lists(
@@ -184,8 +218,8 @@ HOSTILE = st.lists(
 def test_headers_of_strangers_never_raise(headers: list[tuple[str, bytes | None]]) -> None:
     placed: Headers = ((DEAD_TOPIC, b"t"), (DEAD_PARTITION, b"0"), (DEAD_OFFSET, b"1"))
     for given_headers in (tuple(headers), (*placed, *headers), (*headers, *placed)):
-        letter = read_dead_letter(given_headers)
+        letter = read_dead_letter(b"t/0/1", b"", given_headers)
         if letter is not None:
-            again = read_dead_letter((*placed, *redrive_headers(letter, NOW_MS)))
+            again = read_dead_letter(b"t/0/1", b"", (*redrive_headers(letter, NOW_MS), *placed))
             assert again is not None
             assert again.redrives == min(letter.redrives + 1, 1_000_000)

@@ -1,0 +1,48 @@
+"""Messages into the dead-letter topic of their group, whatever their size (R-DEL-9)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.broker.delivery import dead_letters
+from penstock.client.client import connect
+from penstock.model.ids import TopicPartition
+from penstock.model.limits import BATCH_BYTES_MAX
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import DEAD_LETTER
+from penstock.records import BatchBuilder, Codec
+from tests.support import running
+from tests.unit.broker.delivery.share_harness import REJECT, stage
+
+
+async def test_letters_too_large_for_one_batch_are_all_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-9: none is left out because a batch was full."""
+    monkeypatch.setattr(dead_letters, "_BATCH_BYTES", 300)
+    async with stage() as here:
+        await here.publish(5)
+        a = await here.member("a")
+        assert len(await a.lease()) == 5
+        assert await a.settle(0, 4, kind=REJECT, reason="never") == 0
+        async with asyncio.timeout(10):
+            while len(dead := await here.dead_letters()) < 5:
+                await asyncio.sleep(0)
+        assert [letter.key for letter in dead] == [b"orders/0/%d" % at for at in range(5)]
+
+
+async def test_a_message_larger_than_a_batch_may_be_is_buried_compressed() -> None:
+    """One that a producer sent compressed: else its group would try to bury it for ever."""
+    async with running() as (broker, raw), connect(broker.addresses) as mq:
+        await raw.create("orders", 1, batch_bytes_max=str(2**20))
+        builder = BatchBuilder(1, Codec.ZSTD)
+        builder.append(1_000, None, bytes(BATCH_BYTES_MAX))
+        await raw.produce("orders", bytearray(builder.build()))
+        async with mq.subscribe("orders", group="g") as consumer:
+            request = pb.DeadLetterRequest(group="g", topic="orders", offset=0)
+            partition = TopicPartition("orders", 0)
+            await consumer._routes.call_leader(partition, DEAD_LETTER, request)
+        [letter] = [one async for one in mq.dead_letters.list("g")]
+        assert len(letter.value or b"") == BATCH_BYTES_MAX
