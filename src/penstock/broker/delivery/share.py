@@ -52,14 +52,12 @@ class Leased(NamedTuple):
 class Ask(ABC):
     """A member that wants messages. The handler's subclass says how it is told; once."""
 
-    __slots__ = ("bytes_max", "is_given_up", "member", "messages_max")
+    __slots__ = ("bytes_max", "member", "messages_max")
 
     def __init__(self, member: str, messages_max: int, bytes_max: int) -> None:
         self.member = member
         self.messages_max = messages_max
         self.bytes_max = bytes_max
-        # Perhaps before it was known where its group stands.
-        self.is_given_up = False
 
     @abstractmethod
     def answer(self, leased: Leased) -> None: ...

@@ -109,16 +109,20 @@ class Shares:
         """Lease messages to a member, whose connection this is: when that ends, it holds nothing
         any more."""
 
-        def then(share: Share) -> None:
+        def hold(share: Share) -> bool:
             if not connection.is_open:
                 share.go_on()  # perhaps it is nobody's
-                return
-            # Also for one that gave up: it asks again soon.
+                return False
             self._hold(share, connection, ask.member)
-            if not ask.is_given_up:
+            return True
+
+        def then(share: Share) -> None:
+            if hold(share):
                 share.ask(ask)
 
-        self._when_open(group, partition, ask, then, ask.refuse)
+        opening = self._when_open(group, partition, ask, then, ask.refuse)
+        if opening is not None:
+            opening.instead[ask] = (Holder(connection, ask.member), hold)
 
     def settle(
         self,
@@ -139,12 +143,11 @@ class Shares:
 
     def give_up(self, group: str, partition: Partition, ask: Ask) -> None:
         """It waits no longer, and is told nothing."""
-        ask.is_given_up = True
         place = _place(group, partition)
         if (share := self._shares.get(place)) is not None:
             share.give_up(ask)
         elif (opening := self._openings.get(place)) is not None:
-            opening.waiting.pop(ask, None)
+            opening.give_up(ask)
 
     def leave_partition(self, group: str, partition: Partition, member: str) -> None:
         """A member asks no more there: as if its connections had ended."""
@@ -187,23 +190,25 @@ class Shares:
         waiter: object,
         then: Callable[[Share], None],
         refuse: Callable[[PenstockError], None],
-    ) -> None:
+    ) -> _Opening | None:
+        """Returns what it waits for, if it does."""
         if self._is_closing:
             refuse(ShuttingDown())
-            return
+            return None
         place = _place(group, partition)
         share = self._shares.get(place)
         if share is not None:
             then(share)
-            return
+            return None
         opening = self._openings.get(place)
         if opening is None:
             if len(self._shares) + len(self._openings) >= SHARES_MAX:
                 refuse(Busy(f"The broker serves {SHARES_MAX} shared groups and no more."))
-                return
+                return None
             opening = self._openings[place] = _Opening()
             opening.task = self._loop.create_task(self._open(place, partition, opening))
         opening.waiting[waiter] = (then, refuse)
+        return opening
 
     async def _open(self, place: Place, partition: Partition, opening: _Opening) -> None:
         try:
@@ -359,8 +364,15 @@ class _Opening:
         self.task: asyncio.Task[None]
         # By the ask, or whom a settlement's outcome is told.
         self.waiting: dict[
-            object, tuple[Callable[[Share], None], Callable[[PenstockError], None]]
+            object, tuple[Callable[[Share], object], Callable[[PenstockError], None]]
         ] = {}
+        # What is done for one that gives up: it asks again soon, and is the same holder then.
+        self.instead: dict[Ask, tuple[Holder, Callable[[Share], object]]] = {}
+
+    def give_up(self, ask: Ask) -> None:
+        if self.waiting.pop(ask, None) is not None:
+            holder, hold = self.instead.pop(ask)
+            self.waiting[holder] = (hold, lambda _: None)
 
     def refuse_all(self, error: PenstockError) -> None:
         waiting, self.waiting = self.waiting, {}
@@ -369,7 +381,7 @@ class _Opening:
 
     def forget_member(self, member: str) -> None:
         for waiter in list(self.waiting):
-            if isinstance(waiter, Ask) and waiter.member == member:
+            if isinstance(waiter, (Ask, Holder)) and waiter.member == member:
                 del self.waiting[waiter]
 
 
