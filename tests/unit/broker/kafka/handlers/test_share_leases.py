@@ -169,6 +169,20 @@ async def test_a_fetch_waits_for_messages() -> None:
         assert offsets(await asked) == [0, 1, 2]
 
 
+async def test_who_never_waits_gets_messages_too() -> None:
+    """Before the first of them is leased a write must be durable: it is made though whoever wanted
+    it is gone by then. So a partition does not starve beside others that are never empty."""
+    async with kafka_stage() as at:
+        consumer = await at.consumer()
+        await at.here.publish(10)
+        got = await consumer.fetch(max_wait_ms=60_000)
+        await at.here.publish(500)
+        async with asyncio.timeout(5):
+            while len(got) < 510:
+                got += await consumer.fetch(max_wait_ms=0)
+        assert offsets(got) == list(range(510))
+
+
 async def test_ours_and_kafkas_are_members_of_one_group() -> None:
     async with kafka_stage() as at:
         await at.here.publish(6)
