@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
-from penstock.protocol.kafka.apis import APIS, UNSERVED, Api
+from penstock.protocol.kafka.apis import APIS, Api
 from penstock.protocol.kafka.codec import Outgoing, read_message, write_message
 from penstock.protocol.kafka.schema import ZERO_UUID, Kind, Wire, wire_of
 
@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
 FORMS = [
     Form(api, version, kind)
-    for api in (*APIS.values(), *UNSERVED)
+    for api in APIS.values()
     for version in range(api.version_min, api.version_max + 1)
     for kind in (api.request, api.response)
 ]

@@ -19,6 +19,7 @@ from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.delivery.shares import Shares, States
 from penstock.broker.forwarding import Forwarding
+from penstock.broker.share_sessions import ShareSessions
 from penstock.broker.staging_coordinator import StagingParts
 
 
@@ -31,6 +32,7 @@ class DeliveryWork:
     filters: Filters
     fair_turns: FairTurns
     shares: Shares
+    share_sessions: ShareSessions
     pushes: Pushes
     claims: Claims
     delays: DelayCoordinator
@@ -61,6 +63,7 @@ def start_delivery_work(
         filters=filters,
         fair_turns=fair_turns,
         shares=shares,
+        share_sessions=ShareSessions(),
         pushes=Pushes(config, parts.clock),
         claims=claims,
         delays=delays,

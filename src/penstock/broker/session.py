@@ -37,6 +37,7 @@ class Session:
         "_on_close",
         "channel",
         "client_id",
+        "memberships",
         "produce_targets",
         "push_stream_count",
     )
@@ -59,11 +60,18 @@ class Session:
         )
         # In `broker.clients`; 0 before it has said hello.
         self.client_id = 0
+        # Groups, and the members of them that speak on this connection.
+        self.memberships: set[tuple[str, str]] = set()
         # Open ones, in `broker.delivery.pushes`.
         self.push_stream_count = 0
         # Produce envelopes seen here, and the partition, acks and claim they name.
         self.produce_targets: dict[bytes, tuple[Partition, int, int]] = {}
         self._on_close: dict[object, Callable[[], None]] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is tied to the connection's end will see it."""
+        return not self.channel.connection.is_closed
 
     @property
     def waiting_count(self) -> int:

@@ -72,7 +72,9 @@ def consume(
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Go on where this group stopped, and move it on."),
+        typer.Option(
+            metavar="NAME", help="Share it with this group: go on where it stopped, and move it on."
+        ),
     ] = None,
     filter_: Annotated[
         str | None,
@@ -152,12 +154,12 @@ async def _copy(consumer: Consumer, job: _Job, ends: dict[tuple[str, int], int])
     _end_with_the_reader()
     count = 0
     while count != job.count_max:
-        if job.until_end and _are_read(consumer, ends):
+        if job.until_end and await _are_read(consumer, ends):
             return
         left = None if job.count_max is None else job.count_max - count
         messages = await _fetch(consumer, job, left, ends)
         if not messages:
-            if job.until_end and _are_read(consumer, ends):
+            if job.until_end and await _are_read(consumer, ends):
                 return
             if job.count_max is not None:
                 raise TimedOut(f"Only {count} of {job.count_max} messages came in time.")
@@ -183,15 +185,22 @@ async def _fetch(
         async with asyncio.timeout(job.timeout_s):
             # Compaction may have left no message before an end: then only the position gets there.
             while not (messages := await consumer.fetch(left, _LOOK_S)):
-                if _are_read(consumer, ends):
+                if await _are_read(consumer, ends):
                     break
     except TimeoutError:
         return []
     return messages
 
 
-def _are_read(consumer: Consumer, ends: dict[tuple[str, int], int]) -> bool:
-    return all(consumer.position(each) >= end for each, end in ends.items())
+async def _are_read(consumer: Consumer, ends: dict[tuple[str, int], int]) -> bool:
+    """What another member of the group has is read when that one has committed it."""
+    ours = consumer.partitions
+    if not all(consumer.position(each) >= end for each, end in ends.items() if each in ours):
+        return False
+    for each in ends.keys() - set(ours):
+        if (await consumer.committed(each) or 0) < ends[each]:
+            return False
+    return True
 
 
 def _place(message: Message) -> tuple[str, int]:

@@ -15,13 +15,16 @@ from penstock.cli import (
     cluster,
     consume,
     dead_letters,
+    delayed,
     demo,
+    groups,
     inspect,
     metaserver,
     offsets,
     pipeline,
     produce,
     request,
+    schedules,
     topics,
     up,
 )
@@ -43,8 +46,12 @@ app.add_typer(clients.app, name="clients")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(request.request)
+app.add_typer(groups.app, name="groups")
+app.command()(groups.subscriptions)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(offsets.app, name="offsets")
+app.add_typer(delayed.app, name="delayed")
+app.add_typer(schedules.app, name="schedules")
 app.command()(inspect.inspect)
 app.add_typer(pipeline.app, name="pipeline")
 app.command()(bench.bench)

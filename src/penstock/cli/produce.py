@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from penstock.cli.lines import read_lines
-from penstock.cli.output import INTERRUPTED, note, progress, show_json
-from penstock.cli.quantities import duration_ms
+from penstock.cli.output import INTERRUPTED, note, progress, say, show_json
+from penstock.cli.quantities import duration_ms, moment_ms
 from penstock.cli.runtime import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -66,11 +66,11 @@ _ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {
 }
 _STDIN: Final = 0
 
-Ttl = Annotated[
+_Ttl = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Do not deliver after this long, as in 60s or 2h."),
 ]
-Priority = Annotated[
+_Priority = Annotated[
     int | None,
     typer.Option(
         min=0, max=9, metavar="NUMBER", help="0 to 9: shared groups hand out higher ones first."
@@ -93,6 +93,13 @@ class _Job:
     compression: Compression
     acks: Acks
     exclusive: Exclusive | None
+    delay_ms: int | None
+    at_ms: int | None
+    ordered: bool
+
+    @property
+    def is_delayed(self) -> bool:
+        return self.delay_ms is not None or self.at_ms is not None
 
 
 @dataclass(slots=True)
@@ -101,52 +108,81 @@ class _Count:
     failed: int = 0
 
 
+# --- options: what they are called and how they are explained
+
+_File = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", exists=True, dir_okay=False, help="Read this instead of the input."
+    ),
+]
+_KeySeparator = Annotated[
+    str, typer.Option(metavar="TEXT", help="What stands between key and value in a line.")
+]
+_Header = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Give every message this header; repeatable."),
+]
+_Tag = Annotated[
+    str | None, typer.Option(metavar="WORD", help="Give every message this tag, for filters.")
+]
+_Partition = Annotated[
+    int | None, typer.Option(min=0, metavar="NUMBER", help="Publish to this partition only.")
+]
+_Compression = Annotated[
+    Compression, typer.Option(metavar="NAME", help="none, gzip, snappy, lz4 or zstd.")
+]
+_WhoAcknowledges = Annotated[
+    Acks,
+    typer.Option(metavar="WHO", help="Who must have a message: all, 1 (the leader), 0 (none)."),
+]
+_ExclusiveHow = Annotated[
+    Exclusive | None,
+    typer.Option(
+        metavar="HOW",
+        help="Have the topic for this producer alone: refuse (fail if another has it), "
+        "fence (take it over).",
+    ),
+]
+_Delay = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Let messages appear after so long, as 5m.", show_default=False
+    ),
+]
+_At = Annotated[
+    str | None,
+    typer.Option(metavar="WHEN", help="Let them appear then, as 2026-01-31T12:00:00."),
+]
+_Ordered = Annotated[
+    bool, typer.Option("--ordered", help="Delayed ones of the same key stay in order.")
+]
+
+
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.")],
     *,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="Read this instead of the input."
-        ),
-    ] = None,
-    key_separator: Annotated[
-        str, typer.Option(metavar="TEXT", help="What stands between key and value in a line.")
-    ] = "",
-    header: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Give every message this header; repeatable."),
-    ] = None,
-    tag: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Give every message this tag, for filters.")
-    ] = None,
-    ttl: Ttl = None,
-    priority: Priority = None,
-    partition: Annotated[
-        int | None, typer.Option(min=0, metavar="NUMBER", help="Publish to this partition only.")
-    ] = None,
-    compression: Annotated[
-        Compression, typer.Option(metavar="NAME", help="none, gzip, snappy, lz4 or zstd.")
-    ] = Compression.NONE,
-    acks: Annotated[
-        Acks,
-        typer.Option(metavar="WHO", help="Who must have a message: all, 1 (the leader), 0 (none)."),
-    ] = Acks.ALL,
-    exclusive: Annotated[
-        Exclusive | None,
-        typer.Option(
-            metavar="HOW",
-            help="Have the topic for this producer alone: refuse (fail if another has it), "
-            "fence (take it over).",
-        ),
-    ] = None,
+    file: _File = None,
+    key_separator: _KeySeparator = "",
+    header: _Header = None,
+    tag: _Tag = None,
+    ttl: _Ttl = None,
+    priority: _Priority = None,
+    partition: _Partition = None,
+    compression: _Compression = Compression.NONE,
+    acks: _WhoAcknowledges = Acks.ALL,
+    exclusive: _ExclusiveHow = None,
+    delay: _Delay = None,
+    at: _At = None,
+    ordered: _Ordered = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Publish lines as messages.
 
     Each line of the input is one message, without its newline; an empty line is an empty message.
-    Ends with exit code 0 when all of them were acknowledged, and says how many on stderr.
+    Ends with exit code 0 when all of them were acknowledged, and says how many on stderr. Of
+    delayed ones the ids are printed, by which `penstock delayed cancel` knows them.
 
     \b
     Examples:
@@ -154,8 +190,13 @@ def produce(
       penstock produce orders --key-separator : < orders.txt
       penstock produce events --file events.jsonl --compression zstd --header source=import
       penstock produce ledger --exclusive fence < entries.txt
+      echo remind me | penstock produce reminders --delay 5m
       penstock produce jobs --ttl 60s --priority 9 < urgent.txt
     """
+    if delay is not None and at is not None:
+        raise InvalidRequest("Say either --delay or --at, not both.")
+    if ordered and delay is None and at is None:
+        raise InvalidRequest("--ordered is for delayed messages: give --delay or --at as well.")
     descriptor = os.open(file, os.O_RDONLY) if file is not None else _STDIN
     job = _Job(
         topic=topic,
@@ -169,6 +210,9 @@ def produce(
         compression=compression,
         acks=acks,
         exclusive=exclusive,
+        delay_ms=None if delay is None else duration_ms(delay),
+        at_ms=None if at is None else moment_ms(at, time.time_ns() // 1_000_000),
+        ordered=ordered,
     )
     started = time.monotonic()
     count = _Count()
@@ -186,6 +230,8 @@ def produce(
 async def _publish(mq: Client, job: _Job, count: _Count) -> bool:
     from penstock.client.errors import DeliveryFailed
 
+    if job.is_delayed:
+        return await until_interrupted(_delay_lines(mq, job, count))
     try:
         async with mq.producer(
             acks=_ACKS[job.acks],
@@ -221,6 +267,33 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
             advance(read_bytes, f"{count.sent:,} messages")
 
 
+async def _delay_lines(mq: Client, job: _Job, count: _Count) -> None:
+    """Let the lines wait on the broker, some thousand at a time."""
+    from datetime import UTC, datetime
+
+    from penstock.client.delayed import DelayedMessage
+
+    due = None if job.at_ms is None else datetime.fromtimestamp(job.at_ms / 1000, UTC)
+    delay_s = None if job.delay_ms is None else job.delay_ms / 1000
+    async for lines in read_lines(job.descriptor):
+        waiting = []
+        for number, line in enumerate(lines, count.sent + 1):
+            key, value = _split(line, job.key_separator, number)
+            waiting.append(
+                DelayedMessage(
+                    value,
+                    key,
+                    delay_s=delay_s,
+                    deliver_at=due,
+                    headers=job.headers,
+                    partition=job.partition,
+                )
+            )
+        for receipt in await mq.delayed.publish_many(job.topic, waiting, ordered=job.ordered):
+            say(receipt.id)
+        count.sent += len(waiting)
+
+
 def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes | None, bytes]:
     if not separator:
         return None, line
@@ -236,6 +309,8 @@ def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes | None, by
 def _report(count: _Count, seconds: float, job: _Job, *, as_json: bool) -> None:
     good = count.sent - count.failed
     done = "sent" if job.acks == Acks.NOBODY else "acknowledged"
+    if job.is_delayed:
+        done = "delayed"
     if as_json:
         show_json({done: good, "seconds": round(seconds, 3)})
     else:

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from penstock.client.admin import PartitionDescription, TopicDescription
     from penstock.client.starts import Start
 
-WAYS: Final = "beginning, end, an offset, or a time (2026-01-31T12:00:00, 10m-ago)."
+WAYS: Final = (
+    "beginning or earliest, end or latest, an offset, or a time (2026-01-31T12:00:00, 10m-ago)."
+)
 
 
 def parse_start(text: str, now_ms: int) -> Start:
     """The start as the client takes it. Digits are an offset, never a time."""
-    if text == "beginning":
+    if text in ("beginning", "earliest"):
         return "earliest"
-    if text == "end":
+    if text in ("end", "latest"):
         return "latest"
     if re.fullmatch(r"[0-9]{1,19}", text):
         return int(text)

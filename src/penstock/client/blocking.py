@@ -18,6 +18,7 @@ from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.blocking_admin import BlockingAdmin, BlockingClusterAdmin
 from penstock.client.blocking_dead_letters import BlockingDeadLetters
 from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
+from penstock.client.blocking_groups import BlockingGroupAdmin
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.config import ClientSettings
@@ -73,6 +74,11 @@ class BlockingClient:
     def admin(self) -> BlockingAdmin:
         """Topics and groups: create, describe, alter, list."""
         return BlockingAdmin(self._open_thread(), self._client)
+
+    @property
+    def groups(self) -> BlockingGroupAdmin:
+        """Groups of consumers: described with their lag, moved, deleted."""
+        return BlockingGroupAdmin(self._open_thread(), self._client)
 
     @property
     def cluster(self) -> BlockingClusterAdmin:
@@ -152,7 +158,8 @@ class BlockingClient:
         return BlockingProducer(thread, thread.call(lambda: self._client.producer(**settings)))
 
     def consumer(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
-        """A consumer of all partitions of the topics, or of those it is assigned later."""
+        """A consumer of all partitions of the topics, or of those it is assigned later, as
+        `Client.consumer` makes them; callbacks run in the client's own thread."""
         return BlockingConsumer(self._open_thread(), self._client, topics, settings)
 
     def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:

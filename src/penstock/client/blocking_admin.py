@@ -1,5 +1,8 @@
-"""Administration for code without an event loop. A facade: see `Admin` and `ClusterAdmin`. The
-invariant: each call has ended when it returns."""
+"""`Admin` and `ClusterAdmin` for code without an event loop: the same calls, each waiting for its
+result.
+
+A facade, like the rest of `client.blocking`: it decides nothing.
+"""
 
 from __future__ import annotations
 

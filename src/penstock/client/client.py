@@ -13,13 +13,11 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from penstock.client.accumulator import Headers
-from penstock.client.admin import Admin
-from penstock.client.client_admin import ClientAdmin
-from penstock.client.cluster_admin import ClusterAdmin
+from penstock.client.administration import Administration
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.dead_letters import DeadLetters
-from penstock.client.delayed import Delayed, DelayedMessage
+from penstock.client.delayed import DelayedMessage
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.pushes import Pushes
@@ -27,7 +25,6 @@ from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
 from penstock.client.requests import Requests
 from penstock.client.routes import Routes
-from penstock.client.schedules import Schedules
 from penstock.client.serving import MessageHandler, ServeSettings, serve, split_settings
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
@@ -59,7 +56,7 @@ def connect(
     return Client(parse_bootstrap(bootstrap), ClientConfig(**settings))
 
 
-class Client:
+class Client(Administration):
     """Publishes, subscribes, administers. Made by `connect`."""
 
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
@@ -100,35 +97,10 @@ class Client:
                 endings.push_async_callback(member.__aexit__, kind, error, traceback)
 
     @property
-    def admin(self) -> Admin:
-        """Topics and groups: create, describe, alter, list."""
-        return Admin(self._connection().routes)
-
-    @property
-    def clients(self) -> ClientAdmin:
-        """Who is connected: listed, and what is pushed to them parked and resumed."""
-        return ClientAdmin(self._connection().routes)
-
-    @property
-    def cluster(self) -> ClusterAdmin:
-        """Brokers, and where copies of partitions are: described, moved, spread."""
-        return ClusterAdmin(self._connection().routes)
-
-    @property
     def dead_letters(self) -> DeadLetters:
         """Messages that nobody could deal with, by group: listed, put back, dropped."""
         connected = self._connection()
         return DeadLetters(connected.routes, connected.scope, lambda: self.producer(linger_ms=0))
-
-    @property
-    def delayed(self) -> Delayed:
-        """Messages that wait until they are due: many at once, cancelled, described."""
-        return Delayed(self._connection().routes)
-
-    @property
-    def schedules(self) -> Schedules:
-        """Messages that are published again and again, at the times of a cron expression."""
-        return Schedules(self._connection().routes)
 
     async def publish(
         self,
@@ -216,7 +188,8 @@ class Client:
     def consumer(
         self, *topics: str, source: Any = None, **settings: Unpack[ConsumerSettings]
     ) -> Consumer:
-        """A consumer of all partitions of the topics, or of those it is assigned later.
+        """A consumer of all partitions of the topics, or of those it is assigned later. With a
+        group it is a member of it, and reads what the group gives it.
 
         source: who takes `message.ack()` instead of the consumer, for facades.
         """
@@ -367,6 +340,9 @@ class Client:
     async def committed_epoch(self, write: str) -> int | None:
         """The last epoch committed under this name; None if there is none."""
         return await committed_epoch(self._connection().routes, write)
+
+    def _routes(self) -> Routes:
+        return self._connection().routes
 
     def _connection(self) -> _Connected:
         if self._connected is None:

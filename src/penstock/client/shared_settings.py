@@ -54,8 +54,9 @@ class SharedConsumerConfig:
     attempts_max: int = 0
     """How often a message is tried before it becomes a dead letter."""
 
-    backoff_ms: int = 0
-    """The wait before the second attempt; it doubles, with jitter."""
+    backoff_ms: int | None = None
+    """The wait before the second attempt; it doubles, with jitter. 0: none; None: the broker's
+    default, which a group has that Kafka consumers began."""
 
     backoff_ms_max: int = 0
 
@@ -88,7 +89,7 @@ class SharedConsumerConfig:
                 f"start is {self.start!r}: a shared group begins at 'earliest' or 'latest'."
             )
         for name in ("lease_ms", "attempts_max", "backoff_ms", "backoff_ms_max"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise InvalidConfig(f"{name} is {getattr(self, name)}: it cannot be negative.")
         if not 1 <= self.prefetch <= SHARE_WINDOW_OFFSETS_MAX:
             raise InvalidConfig(

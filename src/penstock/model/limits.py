@@ -161,6 +161,9 @@ SHARE_STATE_BYTES_EACH: Final = 512
 # partitions in all of them.
 SHARE_SESSIONS_MAX: Final = 2_000
 SHARE_SESSION_PARTITIONS_MAX: Final = 200_000
+# Messages in one answer to a Kafka consumer of shared groups, one batch at least: unlike those of
+# other fetches they are in memory until they are sent.
+SHARE_FETCH_BYTES_MAX: Final = 8 * MIB
 # Shared groups in the partitions that one broker leads, each in memory with its window.
 SHARES_MAX: Final = 10_000
 
@@ -226,6 +229,8 @@ FILTERED_BYTES_MAX: Final = 4 * MIB
 # Filtered reads under way at a time; others wait for their turn. Each holds what it has read and
 # one opened batch, which is 1 MiB mostly and 64 MiB at the worst.
 FILTERED_READS_MAX: Final = 8
+# Members of groups that one connection may speak for: a process has a handful.
+MEMBERSHIPS_PER_CONNECTION_MAX: Final = 1_000
 
 # --- replication -------------------------------------------------------------------------------
 

@@ -1334,15 +1334,17 @@ class LeaseRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., messages_max: _Optional[int] = ..., bytes_max: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
 
 class LeaseResponse(_message.Message):
-    __slots__ = ("leases", "lease_ms")
+    __slots__ = ("leases", "lease_ms", "waited_ms")
     LEASES_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_MS_FIELD_NUMBER: _ClassVar[int]
     leases: _containers.RepeatedCompositeFieldContainer[LeasedRange]
     lease_ms: int
-    def __init__(self, leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+    waited_ms: int
+    def __init__(self, leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., waited_ms: _Optional[int] = ...) -> None: ...
 
 class SettleRequest(_message.Message):
-    __slots__ = ("group", "member_id", "topic", "partition", "ranges")
+    __slots__ = ("group", "member_id", "topic", "partition", "ranges", "leaves")
     class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         KIND_UNSPECIFIED: _ClassVar[SettleRequest.Kind]
@@ -1375,12 +1377,14 @@ class SettleRequest(_message.Message):
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FIELD_NUMBER: _ClassVar[int]
     group: str
     member_id: str
     topic: str
     partition: int
     ranges: _containers.RepeatedCompositeFieldContainer[SettleRequest.Range]
-    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[SettleRequest.Range, _Mapping]]] = ...) -> None: ...
+    leaves: bool
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[SettleRequest.Range, _Mapping]]] = ..., leaves: _Optional[bool] = ...) -> None: ...
 
 class SettleResponse(_message.Message):
     __slots__ = ("outcomes",)
@@ -1401,32 +1405,36 @@ class ReadShareRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ...) -> None: ...
 
 class ReadShareResponse(_message.Message):
-    __slots__ = ("is_known", "state", "settings", "incarnation")
+    __slots__ = ("is_known", "state", "settings", "incarnation", "sequence")
     IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     is_known: bool
     state: bytes
     settings: SharedSettings
     incarnation: str
-    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    sequence: int
+    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., incarnation: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class WriteShareRequest(_message.Message):
-    __slots__ = ("group", "topic_id", "partition", "leader_term", "state", "incarnation")
+    __slots__ = ("group", "topic_id", "partition", "leader_term", "state", "incarnation", "sequence")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_TERM_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_id: str
     partition: int
     leader_term: int
     state: bytes
     incarnation: str
-    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ..., state: _Optional[bytes] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    sequence: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ..., state: _Optional[bytes] = ..., incarnation: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class WriteShareResponse(_message.Message):
     __slots__ = ()

@@ -146,10 +146,6 @@ class DueIndex:
     def is_half_full(self) -> bool:
         return 2 * (len(self._sorted) + len(self._new)) >= self._in_memory_max
 
-    @property
-    def run_count(self) -> int:
-        return len(self._runs)
-
     def prune(self, floor: tuple[int, int]) -> None:
         """Forget what of memory is not needed: all up to the floor."""
         self._settle()
@@ -255,6 +251,11 @@ class DueIndex:
         self._settle()
         for at in range(self._after(key), len(self._sorted)):
             yield self._sorted[at]
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it has to be made anew: CorruptLog was raised by what is in a file."""
+        return any(run.is_damaged for run in self._runs)
 
     def runs(self) -> list[DueRun]:
         return self._runs

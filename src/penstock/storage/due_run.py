@@ -70,6 +70,7 @@ class RunWriter:
             raise typed(error, f"writing {directory.path}/{name}") from error
         self._waiting: list[bytes] = []
         self._count = 0
+        self._first_keys = bytearray()
 
     def write(self, entries: Iterable[bytes]) -> None:
         self._waiting += entries
@@ -83,13 +84,14 @@ class RunWriter:
         if self._waiting:
             self._append(self._waiting)
             self._waiting = []
-        return DueRun(self._file, self._name, self._count)
+        return DueRun(self._file, self._name, self._count, bytes(self._first_keys))
 
     def _append(self, entries: list[bytes]) -> None:
         self._count += len(entries)
         parts: list[bytes] = []
         for at in range(0, len(entries), _BLOCK_ENTRIES):
             block = b"".join(entries[at : at + _BLOCK_ENTRIES])
+            self._first_keys += block[:KEY_BYTES]
             parts += (_CRC.pack(crc32c(block)), block)
         try:
             self._file.append([b"".join(parts)])
@@ -100,12 +102,17 @@ class RunWriter:
 class DueRun:
     """A file that is complete."""
 
-    def __init__(self, file: File, name: str, count: int) -> None:
+    def __init__(self, file: File, name: str, count: int, first_keys: bytes = b"") -> None:
+        """first_keys: of all blocks, if they are at hand: then looking for a key reads one
+        block."""
         self._file = file
+        self._first_keys = first_keys
         self.name = name
         self.count = count
         # Written, but perhaps not yet durable.
         self.is_flushed = False
+        # What was read of it was not what was written.
+        self.is_damaged = False
         self._last_key = b""
 
     @classmethod
@@ -147,28 +154,31 @@ class DueRun:
             raise typed(error, f"reading {self._file.path}") from error
         block = data[_CRC.size :]
         if len(data) != length or _CRC.unpack_from(data)[0] != crc32c(block):
+            self.is_damaged = True
             raise CorruptLog(f"Block {number} of {self._file.path} is damaged.")
         return block
 
     def seek(self, key: bytes) -> tuple[int, int]:
         """(block, position in it) of the first entry whose key is larger than this one."""
-        low, high = 0, self.block_count
         if self.is_spent(key):
-            return high, 0
-        while low < high:  # the first block whose last key is larger
-            middle = (low + high) // 2
-            block = self.block(middle)
-            if block[-ENTRY_BYTES:][:KEY_BYTES] > key:
-                high = middle
+            return self.block_count, 0
+        low, high = 0, self.block_count - 1
+        while low < high:  # the last block whose first key is not larger, or the first of all
+            middle = (low + high + 1) // 2
+            if self._first_key(middle) <= key:
+                low = middle
             else:
-                low = middle + 1
-        if low == self.block_count:
-            return low, 0
+                high = middle - 1
         block = self.block(low)
         for position in range(0, len(block), ENTRY_BYTES):
             if block[position : position + KEY_BYTES] > key:
                 return low, position
-        raise AssertionError("the block has a larger key at its end")
+        return low + 1, 0
+
+    def _first_key(self, number: int) -> bytes:
+        if self._first_keys:
+            return self._first_keys[number * KEY_BYTES : (number + 1) * KEY_BYTES]
+        return self.block(number)[:KEY_BYTES]
 
 
 class RunCursor:

@@ -102,9 +102,7 @@ class PenstockMember(Member):
                         await self._commit(consumer)
 
     async def _commit(self, consumer: penstock.Consumer) -> None:
-        places = {
-            partition: consumer.position((self.topic, partition)) for partition in range(PARTITIONS)
-        }
+        places = {place.partition: consumer.position(place) for place in consumer.partitions}
         try:
             await consumer.commit()
         except PenstockError:

@@ -25,8 +25,11 @@ def listed(*group: str) -> list[str]:
 def test_these_are_the_commands() -> None:
     assert set(listed()) == {
         *("up", "topics", "produce", "consume", "offsets", "inspect", "pipeline", "bench"),
-        *("demo", "cluster", "metaserver", "request", "clients"),
+        *("demo", "cluster", "metaserver", "request", "clients", "groups", "subscriptions"),
+        *("delayed", "schedules"),
     }
+    assert set(listed("delayed")) == {"describe", "cancel"}
+    assert set(listed("schedules")) == {"list", "put", "delete"}
     assert set(listed("pipeline")) == {"run", "validate", "archive", "replay", "inspect"}
     assert set(listed("topics")) == {"list", "create", "describe", "alter", "delete"}
     assert set(listed("offsets")) == {"show", "groups", "commit"}

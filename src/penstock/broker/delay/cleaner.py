@@ -47,6 +47,7 @@ class Cleaner:
         self._flusher = flusher
         self._clock = clock
         self.slack_bytes = _SLACK_BYTES
+        self._is_cleaning = False
 
     @property
     def is_due(self) -> bool:
@@ -55,11 +56,21 @@ class Cleaner:
         return log.size_bytes > 2 * used_bytes + self.slack_bytes and bool(log.sealed_segments())
 
     async def clean(self) -> None:
-        """Move what waits in the oldest segments, and let these go. PenstockError: another time."""
-        end_offset = await self._choose()
-        if end_offset is None:
+        """Move what waits in the oldest segments, and let these go, unless that is under way.
+        PenstockError: another time."""
+        if self._is_cleaning:
             return
-        self._writer.recently_cancelled = set()
+        self._is_cleaning = True
+        try:
+            end_offset = await self._choose()
+            if end_offset is not None:
+                await self._clean_before(end_offset)
+        finally:
+            self._is_cleaning = False
+
+    async def _clean_before(self, end_offset: int) -> None:
+        # With those that the index does not know of yet.
+        self._writer.recently_cancelled = set(self._writer.cancelling)
         try:
             found = await self._find(end_offset)
             await self._move(found)
@@ -104,10 +115,10 @@ class Cleaner:
 
     def _live(self, see: Callable[[Entry], None]) -> Generator[None, None, None]:
         """Everything that may still be needed."""
-        lanes = self._store.table.lanes
+        table = self._store.table
 
         def seen(entry: Entry) -> None:
-            if entry.lane in lanes:
+            if entry.lane in table.lanes and not table.is_taken(entry.due_ms, entry.number):
                 see(entry)
 
         return scan(self._store.index, self._store.table.floor, seen)

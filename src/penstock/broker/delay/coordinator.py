@@ -28,6 +28,7 @@ from penstock.model.errors import (
     NotCoordinator,
     PenstockError,
     ShuttingDown,
+    StorageError,
     StorageFailed,
     UnknownTopic,
 )
@@ -36,7 +37,7 @@ from penstock.protocol import penstock_pb2 as pb
 
 logger = logging.getLogger(__name__)
 
-_SETTINGS: Final = {
+_SETTINGS: Final[dict[str, str]] = {
     "durability": "fsync",
     # What may go is for the delayed messages to say.
     "cleanup_policy": "none",
@@ -163,16 +164,35 @@ class DelayCoordinator:
 
     def _read(self, store: DelayedStore) -> None:
         replica = store.partition.replica
-        # A leader knows all that is committed once it leads.
-        if self._store is not store or not replica.is_leader or store.is_behind:
+        if self._store is not store or not replica.is_leader:
+            return
+        if store.is_behind:
+            # A leader knows all that is committed once it leads; there came more meanwhile.
+            self._loop.call_soon(self.look)
             return
         if self._service is not None or self._is_stopped:
             return
         if not store.table.is_whole:
             self._fail(store.partition, CorruptLog(f"{DELAYED_TOPIC} has lost its beginning."))
             return
-        self._service = DelayService(store, self._parts)
-        self._service.start()
+        service = DelayService(store, self._parts, lambda: self._renew(store))
+        self._service = service
+        service.start()
+
+    def _renew(self, store: DelayedStore) -> None:
+        """Its index is damaged: what it says is read again from the log."""
+        if self._store is not store:
+            return
+        logger.error("The index of delayed messages is damaged, and made anew from the log")
+        if self._service is not None:
+            self._depose(self._service)
+        self._close_store()
+        try:
+            store.discard()
+        except StorageError as error:
+            self._fail(store.partition, error)
+            return
+        self._loop.call_soon(self.look)
 
     # --- what handlers ask for -----------------------------------------------------------------
 

@@ -16,18 +16,21 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.broker.delay.destination import DueDestinations
+from penstock.broker.delay.intake import CLOCK_BACK_MS
 from penstock.broker.delay.lane_run import LaneRun
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
 from penstock.broker.topics import Topics
 from penstock.coordination.delay.records import (
     DECIDED,
+    ERA,
     LANES_GONE,
     Arrived,
     Decided,
     Due,
     Share,
     encode_decided,
+    encode_due,
     encode_names,
 )
 from penstock.coordination.delay.table import Lane
@@ -46,6 +49,8 @@ _HANDED_MAX: Final = 20_000
 _SLEEP_S_MAX: Final = 1.0
 # A topic that a broker does not know may be so new that it has not heard of it.
 _MISSING_S: Final = 30.0
+# How often it may be put back before it has made up for it.
+_ERAS_MAX: Final = 16
 _NUMBER_MAX: Final = 2**62
 _CODECS: Final = {
     "gzip": Codec.GZIP,
@@ -66,7 +71,9 @@ class Deliverer:
         clock: Clock,
         *,
         forget_lane: Callable[[str, int], None],
+        on_damage: Callable[[], None],
     ) -> None:
+        self.damaged = on_damage
         self.store: DelayedStore = writer.store
         self.writer = writer
         self.destinations = destinations
@@ -149,7 +156,7 @@ class Deliverer:
 
     def _take(self) -> tuple[dict[int, list[Entry]], bool]:
         """What is due, by its lanes, and whether there was anything at all."""
-        writer, lanes = self.writer, self.store.table.lanes
+        writer, table = self.writer, self.store.table
         # What was passed is due, also where somebody has put the clock back since.
         until_ms = max(self.clock.now_ms(), writer.passed.due_ms)
         lowest_ms = writer.lowest_flying_ms
@@ -160,7 +167,8 @@ class Deliverer:
         is_any, writer.passed = passed > writer.passed, max(passed, writer.passed)
         by_lane: dict[int, list[Entry]] = defaultdict(list)
         for entry in entries:
-            if entry.lane in lanes and (entry.due_ms, entry.number) not in writer.cancelling:
+            due = entry.due_ms, entry.number
+            if entry.lane in table.lanes and not (due in writer.cancelling or table.is_taken(*due)):
                 by_lane[entry.lane].append(entry)
         return by_lane, is_any
 
@@ -207,6 +215,37 @@ class Deliverer:
                 await self._news.wait()
         except TimeoutError:
             """It is time."""
+
+    async def follow_clock(self) -> None:
+        """If the clock was put back, by more than one can wait for: let the frontier follow it, as
+        soon as nothing is on its way. Else what is accepted now would wait until the clock is
+        where it was, which may be years."""
+        table, writer = self.store.table, self.writer
+        is_back = self.clock.now_ms() < writer.passed.due_ms - CLOCK_BACK_MS
+        if not is_back or len(table.eras) >= _ERAS_MAX or self._is_busy():
+            return
+        logger.warning(
+            "The clock is %d ms behind what is delivered already: it was put back",
+            writer.passed.due_ms - self.clock.now_ms(),
+        )
+
+        def begin() -> tuple[bytes, bytes] | None:
+            if self._is_busy() or table.frontier != writer.passed:
+                return None
+            return ERA, encode_due(Due(self.clock.now_ms(), 0))
+
+        if await writer.write_settled(begin, then=self._begin_era):
+            self.wake()
+
+    def _begin_era(self) -> None:
+        """The store has it, and nothing else was written since."""
+        self.end()
+        self.writer.passed = self.store.table.frontier
+        self._reader = DueReader(self.store.index, self.store.table.frontier)
+
+    def _is_busy(self) -> bool:
+        is_any_due = any(lane.due for lane in self.store.table.lanes.values())
+        return is_any_due or any(run.unnoted[0] for run in self._runs.values())
 
     # --- lanes ---------------------------------------------------------------------------------
 

@@ -53,6 +53,8 @@ Accepted = Callable[[PenstockError | None, Sequence[Due]], None]
 # What is read to read one message, where neighbours are due at other times; and where they are not.
 _KEPT_BYTES: Final = 4 * KIB
 _KEPT_TOGETHER_BYTES: Final = 64 * KIB
+# A clock that was put back by so much is waited for.
+CLOCK_BACK_MS: Final = 1_000
 # With what is written beside it, it still fits in a frame.
 _MESSAGE_BYTES_MAX: Final = BATCH_BYTES_MAX - MIB
 
@@ -167,7 +169,10 @@ class Intake:
         now_ms = self._clock.now_ms()
         if due_ms <= now_ms:
             return max(now_ms, passed_ms)
-        # The clock was put back. Rather late than early.
+        # The clock was put back. Rather late than early; but not by much, and then the frontier
+        # is about to follow the clock (`Deliverer.follow_clock`).
+        if passed_ms - due_ms > CLOCK_BACK_MS:
+            raise Busy("The broker's clock was put back: it is being followed, try again.")
         return due_ms if due_ms > passed_ms else passed_ms + 1
 
     def _in_order(self, topic_id: str, key: bytes | None, due_ms: int) -> int:

@@ -64,6 +64,10 @@ class Surroundings(Protocol):
         """What the lane's topic wants batches to be compressed with."""
         ...
 
+    def damaged(self) -> None:
+        """The index is of no use."""
+        ...
+
     def handed(self, entries: int) -> None:
         """So many more are on their way; or, below 0, fewer."""
         ...
@@ -176,6 +180,9 @@ class LaneRun:
                     await self._send(lane, entries)
                 self._failures = 0
             except PenstockError as error:
+                if self._around.store.index.is_damaged:
+                    self._around.damaged()
+                    return
                 await self._fall_behind(lane, error)
 
     async def _fall_behind(self, lane: Lane, error: PenstockError) -> None:
@@ -220,7 +227,12 @@ class LaneRun:
         while not self._queue:
             frontier = store.table.frontier
             entries = reader.take(frontier, _LOOKED_AT)
-            found = [entry for entry in entries if entry.lane == self.number]
+            is_taken = store.table.is_taken
+            found = [
+                entry
+                for entry in entries
+                if entry.lane == self.number and not is_taken(entry.due_ms, entry.number)
+            ]
             self._seen = Due(*reader.after)
             if reader.is_at_end and not found:
                 self._is_behind, self._seen = False, max(frontier, self._seen)
@@ -270,6 +282,7 @@ class LaneRun:
     async def _send(self, lane: Lane, entries: Sequence[Entry]) -> None:
         epoch, sequence = divmod(self._sequence, EPOCH_SEQUENCES)
         builder = BatchBuilder(2**31 - 1, self._around.codec(lane))
+        now_ms = self._around.clock.now_ms()
         for number, entry in enumerate(entries, 1):
             try:
                 message = self._around.store.message(entry.offset)
@@ -278,8 +291,10 @@ class LaneRun:
                 self._release()
                 self._seen, self._is_behind = self._done, True
                 return
-            # A consumer sees when it was to come, and retention reckons from then.
-            builder.append(entry.due_ms, message.key, message.value, message.headers or None)
+            # A consumer sees when it was to come, and retention reckons from then; unless the
+            # clock was put back since.
+            due_ms = min(entry.due_ms, now_ms)
+            builder.append(due_ms, message.key, message.value, message.headers or None)
             if number % _READ_PER_TURN == 0:
                 await asyncio.sleep(0)
         batch = builder.build(

@@ -27,18 +27,21 @@ from penstock.broker.staged_copies import note_bug
 from penstock.broker.staged_destination import Channels
 from penstock.broker.topics import Topics
 from penstock.coordination.delay.records import Cancelled, Due
-from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.errors import Busy, CorruptLog, InvalidRequest, PenstockError
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.api import Registry
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.storage.due_index import DueReader
+from penstock.storage.due_run import Entry
 
 logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0
 _RETRY_S: Final = 0.5
+# How often it is looked for topics that are gone.
+_GONE_TICKS: Final = 5
 _DUE_MAX: Final = 2**62
 # Cancellations in one record: each is looked for in the index.
 _CANCELLED_PER_TURN: Final = 50
@@ -68,8 +71,12 @@ class DelayParts(Protocol):
 class DelayService:
     """One for each term that this broker leads. All calls come from the event loop."""
 
-    def __init__(self, store: DelayedStore, parts: DelayParts) -> None:
+    def __init__(
+        self, store: DelayedStore, parts: DelayParts, on_damage: Callable[[], None]
+    ) -> None:
+        """on_damage: called when the index turns out to be of no use."""
         clock = parts.clock
+        self._on_damage = on_damage
         self._store = store
         self._loop = asyncio.get_running_loop()
         self.writer = DelayedWriter(store, parts.driver, clock)
@@ -88,6 +95,7 @@ class DelayService:
             parts.topics,
             clock,
             forget_lane=self.intake.forget_lane,
+            on_damage=on_damage,
         )
         self.schedules = ScheduleKeeper(
             self.writer, self.intake, parts.topics, clock, wake=self.deliverer.wake
@@ -95,6 +103,7 @@ class DelayService:
         self.cleaner = Cleaner(self.writer, parts.flusher, clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._cancelled = 0
+        self._ticks = 0
 
     def start(self) -> None:
         for work in (self._deliver, self.schedules.run, self._keep_house):
@@ -123,6 +132,9 @@ class DelayService:
             try:
                 await work()
             except PenstockError as error:
+                if self._store.index.is_damaged:
+                    self._on_damage()
+                    return
                 logger.warning("Delayed messages have to wait: %s", error)
                 await asyncio.sleep(_RETRY_S)
 
@@ -135,7 +147,10 @@ class DelayService:
             await asyncio.sleep(_TICK_S)
             await self.deliverer.note_arrived()
             self.deliverer.tidy()
-            await self.deliverer.drop_gone()
+            await self.deliverer.follow_clock()
+            self._ticks += 1
+            if self._ticks % _GONE_TICKS == 0:
+                await self.deliverer.drop_gone()
             if self.cleaner.is_due:
                 await self.cleaner.clean()
 
@@ -159,23 +174,36 @@ class DelayService:
         return outcomes
 
     async def _cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
+        entries: dict[Due, Entry] = {}
+        for due_ms, number in dues:
+            try:
+                entry = self._store.index.find(due_ms, number)
+            except CorruptLog as error:
+                self._on_damage()
+                raise Busy(f"What is delayed is read anew: {error}") from error
+            if entry is not None:
+                entries[Due(due_ms, number)] = entry
+            # Of millions that wait, each takes some tenths of a millisecond.
+            await asyncio.sleep(0)
         await self.writer.freed()
         self.writer.check_current()
         found: dict[Due, Cancelled] = {}
         outcomes = []
-        for due_ms, number in dues:
-            due = Due(due_ms, number)
-            entry = None
-            if due > self.writer.passed and due not in self.writer.cancelling:
-                entry = self._store.index.find(due_ms, number)
-            is_found = entry is not None and entry.lane in self._store.table.lanes
-            outcomes.append(is_found and due not in found)
-            if entry is not None and is_found:
-                found[due] = Cancelled(due, entry.lane, entry.size)
+        for due in map(Due._make, dues):
+            is_found = due not in found and due in entries and self._still_waits(entries[due])
+            outcomes.append(is_found)
+            if is_found:
+                found[due] = Cancelled(due, entries[due].lane, entries[due].size)
         if found:
             await self.writer.cancel(list(found.values()))
             self._cancelled += len(found)
         return outcomes
+
+    def _still_waits(self, entry: Entry) -> bool:
+        """One that was found a moment ago."""
+        due, table = Due(entry.due_ms, entry.number), self._store.table
+        is_known = entry.lane in table.lanes and not table.is_taken(*due)
+        return is_known and due > self.writer.passed and due not in self.writer.cancelling
 
     def describe(self, topic: str) -> pb.DescribeDelayedResponse:
         self.writer.check_current()

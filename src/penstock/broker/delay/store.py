@@ -92,6 +92,11 @@ class DelayedStore:
         """Whether the log begins anew behind what was read: what is missing is not to be had."""
         return self.applied < self._replica.log.start_offset
 
+    def discard(self) -> None:
+        """Close it, and forget what was saved: the index is damaged. StorageError."""
+        self.close()
+        discard(self._folder)
+
     def close(self) -> None:
         if self._merging is not None:
             self._merging.cancel()
@@ -125,7 +130,7 @@ class DelayedStore:
         kind, value = first_record(batch.view)
         base_offset = batch.header.base_offset
         if kind != HEAD:
-            self.table.apply(kind, value)
+            self.table.apply(kind, value, base_offset)
             if kind == CANCELLED:
                 for cancelled in decode_cancelled(value):
                     self.index.cancel(*cancelled.due, base_offset)
@@ -185,9 +190,9 @@ class DelayedStore:
     # --- saving --------------------------------------------------------------------------------
 
     def _save_if_due(self) -> None:
-        index, floor = self.index, self.table.floor
+        index = self.index
         if index.is_full:
-            index.prune(floor)
+            index.prune(self.table.floor)
         elif self._batches_since_save < _BATCHES_PER_SAVE:
             return
         is_due = index.is_half_full or self._batches_since_save >= _BATCHES_PER_SAVE

@@ -72,9 +72,12 @@ class DelayedWriter:
     def propose(self, batches: Sequence[bytearray], done: Done | None = None) -> list[int]:
         """Append; the end of the turn must follow. The offset of each batch, which holds if there
         is no error."""
+        assert self._held is None, "held back"
+        return self._propose(batches, done)
+
+    def _propose(self, batches: Sequence[bytearray], done: Done | None) -> list[int]:
         self.check_current()
         assert batches
-        assert self._held is None, "held back"
         *before, last = [memoryview(batch) for batch in batches]
         offsets = [self._replica.propose(read_header(batch), batch, None) for batch in before]
 
@@ -152,20 +155,31 @@ class DelayedWriter:
             self._held.append(partial(_tell, free, None))
             await free
 
-    async def write_settled(self, make: Callable[[], tuple[bytes, bytes]]) -> None:
-        """Write a record that is made from the store when it has all that was ever proposed: until
-        then nothing else is."""
-        assert self._held is None
+    async def write_settled(
+        self,
+        make: Callable[[], tuple[bytes, bytes] | None],
+        then: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Write a record that is made from the store when it has all that was ever proposed; `then`
+        is called when it has that one as well. Until then nothing else is written. False if there
+        is nothing to write after all."""
+        await self.freed()
         self._held = []
         try:
             await self._settled()
             record = make()
+            if record is None:
+                return False
+            told: asyncio.Future[PenstockError | None] = self._loop.create_future()
+            self._propose([self.batch_of(record)], partial(_tell, told))
+            self._driver.end_turn()
+            if (error := await told) is not None:
+                raise error
+            then()
+            return True
         finally:
-            # From here on without a pause: nobody may come between.
             held, self._held = self._held, None
             self._loop.call_soon(self._go_on, held)
-        if (error := await self.write(record)) is not None:
-            raise error
 
     def _go_on(self, held: list[Callable[[], None]]) -> None:
         for action in held:

@@ -13,16 +13,20 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
-from penstock.broker.session import Session
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
-from penstock.model.errors import InternalError, NotLeader, PenstockError
+from penstock.model.errors import (
+    InternalError,
+    NotLeader,
+    PenstockError,
+    StaleTerm,
+    UnknownGroup,
+)
 from penstock.records.header import Buffer
 
 logger = logging.getLogger(__name__)
@@ -41,17 +45,21 @@ class Leased(NamedTuple):
     leases: Sequence[Lease]
     payload: Sequence[Buffer]
     lease_ms: int
+    firsts: Sequence[int] = ()
+    """The first offset in each piece of the payload: they come as they were leased."""
 
 
 class Ask(ABC):
     """A member that wants messages. The handler's subclass says how it is told; once."""
 
-    __slots__ = ("bytes_max", "member", "messages_max")
+    __slots__ = ("bytes_max", "is_given_up", "member", "messages_max")
 
     def __init__(self, member: str, messages_max: int, bytes_max: int) -> None:
         self.member = member
         self.messages_max = messages_max
         self.bytes_max = bytes_max
+        # Perhaps before it was known where its group stands.
+        self.is_given_up = False
 
     @abstractmethod
     def answer(self, leased: Leased) -> None: ...
@@ -60,10 +68,21 @@ class Ask(ABC):
     def refuse(self, error: PenstockError) -> None: ...
 
 
+class Connected(Protocol):
+    """A client's connection, of either protocol."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def on_close(self, waiter: object, then: Callable[[], None], /) -> None: ...
+
+    def forget(self, waiter: object, /) -> None: ...
+
+
 class Holder(NamedTuple):
     """A member, and the connection with which what it holds ends."""
 
-    session: Session
+    connection: Connected
     member: str
 
 
@@ -121,7 +140,10 @@ class Share:
         self._waiting: dict[Ask, None] = {}
         # Settled in memory, and not durable yet.
         self._unsaved: list[tuple[Told, Outcomes]] = []
+        # Of these, the ones that the write under way has.
+        self._in_write: list[tuple[Told, Outcomes]] = []
         self._saving: asyncio.Task[None] | None = None
+        self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._feeding: asyncio.Handle | None = None
@@ -135,7 +157,7 @@ class Share:
             ask.refuse(NotLeader())
             return True
         self._waiting[ask] = None
-        self._go_on()
+        self.go_on()
         return ask not in self._waiting
 
     def give_up(self, ask: Ask) -> None:
@@ -165,15 +187,15 @@ class Share:
             except PenstockError as error:
                 outcomes.append(error)
         self._unsaved.append((told, outcomes))
-        self._go_on()
+        self.go_on()
 
-    def drop_member(self, member: str) -> None:
-        """It is gone: what it held is for others."""
+    def drop_member(self, member: str, *, is_lost: bool = True) -> None:
+        """It is gone: what it held is for others. Unless it was lost, it only gives that back."""
         if not self._is_over:
             for ask in [ask for ask in self._waiting if ask.member == member]:
                 del self._waiting[ask]
-            self.machine.drop_member(member, self._around.now_ms())
-            self._go_on()
+            self.machine.drop_member(member, self._around.now_ms(), is_lost=is_lost)
+            self.go_on()
 
     def refuse_waiting(self, error: PenstockError) -> None:
         """Nobody waits here any longer; what is held is held."""
@@ -195,9 +217,9 @@ class Share:
         if self._saving is not None:
             self._saving.cancel()
         self.refuse_waiting(error)
-        unsaved, self._unsaved = self._unsaved, []
-        for told, outcomes in unsaved:
-            told([error] * len(outcomes))
+        unsaved = self._in_write + self._unsaved
+        self._in_write, self._unsaved = [], []
+        self._tell([(told, [error] * len(outcomes)) for told, outcomes in unsaved])
         self._around.ended(self, last_state)
 
     @property
@@ -213,8 +235,8 @@ class Share:
 
     # --- going on ------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Do whatever can be done now."""
+    def go_on(self) -> None:
+        """Do whatever can be done now; if nobody could miss this share, end it."""
         if self._is_over:
             return
         try:
@@ -226,7 +248,7 @@ class Share:
             self._bury()
             self._save()
             self._set_timer()
-            if self._is_unused and self._burying is None:
+            if self._is_unused and not self._is_burying:
                 self.end(NotLeader(), last_state(self.machine))
         except PenstockError as error:
             self.end(error)
@@ -240,34 +262,37 @@ class Share:
             return
         is_more = self._log.feed(self.machine, self._around.now_ms())
         for ask in list(self._waiting):
+            if ask not in self._waiting:
+                continue  # gone with the connection of one that was answered just now
             leased = self._lease(ask)
             if leased is None:
                 break
-            self._waiting.pop(ask, None)
+            del self._waiting[ask]
             ask.answer(leased)
         if not self._waiting:
             return
         if is_more and self._feeding is None:
             self._feeding = self._around.loop.call_soon(self._feed_on)
         elif not is_more:
-            self.partition.wait_for_more(self, self._go_on)
+            self.partition.wait_for_more(self, self.go_on)
 
     def _feed_on(self) -> None:
         self._feeding = None
-        self._go_on()
+        self.go_on()
 
     def _lease(self, ask: Ask) -> Leased | None:
         machine, now_ms = self.machine, self._around.now_ms()
-        leases = machine.lease(ask.member, ask.messages_max, now_ms)
-        if not leases:
-            return None
-        pieces, fitting = self._log.payload(leases, ask.bytes_max)
-        if len(fitting) < len(leases) or fitting[-1] != leases[-1]:
-            for lease, fits in zip_longest(leases, fitting):
-                first = lease.first if fits is None else fits.last + 1
-                if first <= lease.last:
-                    machine.settle(ask.member, first, lease.last, Settlement.RELEASE, now_ms)
-        return Leased(fitting, pieces, machine.settings.lease_ms)
+        while leases := machine.lease(ask.member, ask.messages_max, now_ms):
+            found = self._log.payload(leases, ask.bytes_max)
+            for first, last in found.gone:
+                # Compaction has taken them since the log was read here.
+                machine.settle(ask.member, first, last, Settlement.ACKNOWLEDGE, now_ms)
+            for first, last in found.too_many:
+                machine.settle(ask.member, first, last, Settlement.RELEASE, now_ms)
+            if found.leases:
+                lease_ms = machine.settings.lease_ms
+                return Leased(found.leases, found.pieces, lease_ms, found.firsts)
+        return None
 
     # --- what must be durable ------------------------------------------------------------------
 
@@ -282,32 +307,49 @@ class Share:
         return bool(self._unsaved) or machine.is_changed or is_raised
 
     async def _keep(self) -> None:
-        """Have the coordinator keep how it stands, and again if that changed meanwhile."""
+        """Have the coordinator keep how it stands, and again if that changed meanwhile. Once in any
+        case: whoever wanted it may have given up by now, and will ask again."""
         try:
-            while self._is_unsaved and not self._is_over:
-                unsaved, self._unsaved = self._unsaved, []
+            is_wanted = True
+            while is_wanted and not self._is_over:
+                self._in_write, self._unsaved = self._unsaved, []
                 snapshot = self.machine.snapshot()
-                try:
-                    await self._written(snapshot.state)
-                except BaseException:
-                    self._unsaved = unsaved + self._unsaved
-                    raise
+                await self._written(snapshot.state)
                 self.machine.durable(snapshot)
-                for told, outcomes in unsaved:
-                    told(outcomes)
-                self._go_on()
+                durable, self._in_write = self._in_write, []
+                self._tell(durable)
+                self.go_on()
+                is_wanted = self._is_unsaved
+        except (StaleTerm, UnknownGroup):
+            # Another leads, or the group was made anew: whoever asks again finds out what holds.
+            self._saving = None
+            self.end(NotLeader())
         except PenstockError as error:
             self._saving = None
             self.end(error)
+        except Exception:
+            logger.exception("Group %s cannot be kept in %s", self.group, self.partition.name)
+            self._saving = None
+            self.end(InternalError())
         else:
             self._saving = None
-            self._go_on()
+            self.go_on()
+
+    def _tell(self, settled: Sequence[tuple[Told, Outcomes]]) -> None:
+        for told, outcomes in settled:
+            try:
+                told(outcomes)
+            except Exception:
+                # It is that one's trouble: the others are told all the same.
+                logger.exception("Somebody of group %s could not be told", self.group)
 
     async def _written(self, state: bytes) -> None:
         while True:
             try:
                 await self._around.write(state)
                 return
+            except StaleTerm:
+                raise
             except PenstockError as error:
                 if not error.retriable:
                     raise
@@ -317,19 +359,28 @@ class Share:
     # --- dead letters --------------------------------------------------------------------------
 
     def _bury(self) -> None:
-        if self._burying is None and (dead := self.machine.take_dead()):
-            self._burying = self._around.loop.create_task(self._carry(dead))
+        if self._is_burying or not (dead := self.machine.take_dead()):
+            return
+        self._is_burying = True
+
+        def durable(_: Outcomes) -> None:
+            # Not before: another leader would hand out what is among the dead letters already.
+            if not self._is_over:
+                self._burying = self._around.loop.create_task(self._carry(dead))
+
+        self._unsaved.append((durable, ()))
 
     async def _carry(self, dead: Sequence[DeadMessage]) -> None:
         try:
             await self._around.dead_letters.bury(self.group, self.partition, dead)
-        except PenstockError as error:
+        except Exception as error:
+            # Also one of ours: the messages must not be left between life and death.
             logger.warning(
                 "%d messages of %s cannot become dead letters of group %s now: %s",
                 len(dead),
                 self.partition.name,
                 self.group,
-                error,
+                error if isinstance(error, PenstockError) else repr(error),
             )
             again_ms = self._around.now_ms() + _BURY_AGAIN_MS
             for one in dead:
@@ -337,8 +388,8 @@ class Share:
         else:
             for one in dead:
                 self.machine.buried(one.offset)
-        self._burying = None
-        self._go_on()
+        self._is_burying = False
+        self.go_on()
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -349,4 +400,4 @@ class Share:
         deadline_ms = self.machine.deadline_ms
         if deadline_ms is not None and not self._is_over:
             wait_s = min(max(deadline_ms - self._around.now_ms(), 1) / 1000, _TIMER_S_MAX)
-            self._timer = self._around.loop.call_later(wait_s, self._go_on)
+            self._timer = self._around.loop.call_later(wait_s, self.go_on)

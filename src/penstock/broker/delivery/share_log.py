@@ -8,6 +8,7 @@ others.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -30,6 +31,43 @@ _TURN_BYTES: Final = 1 * MIB
 # Opened batches that are kept for the next who leases a part of them.
 _OPENED_MAX: Final = 4
 _PREFIX: Final = PREFIX.encode()
+
+
+class Payload:
+    """What there is of leased messages."""
+
+    __slots__ = ("firsts", "gone", "leases", "pieces", "too_many")
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.pieces: list[Buffer] = []
+        self.firsts: list[int] = []
+        """Of each piece: the first offset that is meant."""
+        self.gone: list[tuple[int, int]] = []
+        """From the log, since it was read: first and last."""
+        self.too_many: list[tuple[int, int]] = []
+        """That would have been too many bytes: first and last."""
+
+    def add(self, offsets: Sequence[int], lease: Lease, first: int, end: int) -> None:
+        """Of the lease, the messages from `first` to `end`, of which these are there."""
+        low, high = bisect_left(offsets, first), bisect_left(offsets, end)
+        if high - low == end - first:
+            self._add_lease(lease, first, end - 1)
+            return
+        expected = first
+        for offset in offsets[low:high]:
+            if expected < offset:
+                self.gone.append((expected, offset - 1))
+            self._add_lease(lease, offset, offset)
+            expected = offset + 1
+        if expected < end:
+            self.gone.append((expected, end - 1))
+
+    def _add_lease(self, lease: Lease, first: int, last: int) -> None:
+        if self.leases and self.leases[-1][1:] == (first - 1, lease.attempt):
+            self.leases[-1] = self.leases[-1]._replace(last=last)
+        else:
+            self.leases.append(lease._replace(first=first, last=last))
 
 
 class ShareLog:
@@ -57,34 +95,42 @@ class ShareLog:
             left_bytes -= len(chunk)
             for header, batch in _batches(chunk):
                 self._offer(machine, header, batch, now_ms)
+            if machine.wanted == wanted:
+                return False  # nothing there that could be read: not again in this turn
         return False
 
-    def payload(self, leases: Sequence[Lease], bytes_max: int) -> tuple[list[Buffer], list[Lease]]:
-        """The batches of the leased messages, as far as they fit, and the leases that do; at least
-        those of one batch."""
-        pieces: list[Buffer] = []
+    def payload(self, leases: Sequence[Lease], bytes_max: int) -> Payload:
+        """The batches of the leased messages, as far as they fit; at least those of one batch."""
+        found = Payload()
         size_bytes = 0
-        for index, lease in enumerate(leases):
+        for lease in leases:
             offset = lease.first
             while offset <= lease.last:
                 opened = self._batch_at(offset)
+                if opened is None:
+                    found.add((), lease, offset, lease.last + 1)
+                    break
                 piece = opened.between(offset, lease.last)
-                if pieces and size_bytes + len(piece) > bytes_max:
-                    fitting = list(leases[:index])
-                    if offset > lease.first:
-                        fitting.append(lease._replace(last=offset - 1))
-                    return pieces, fitting
+                if found.pieces and size_bytes + len(piece) > bytes_max:
+                    found.too_many.append((offset, lease.last))
+                    break
+                end = min(opened.next_offset, lease.last + 1)
                 if len(piece):
-                    pieces.append(piece)
+                    found.pieces.append(piece)
+                    found.firsts.append(offset)
                     size_bytes += len(piece)
-                offset = opened.next_offset
-        return pieces, list(leases)
+                found.add(opened.offsets, lease, offset, end)
+                offset = end
+        return found
 
-    def _batch_at(self, offset: int) -> SliceableBatch:
+    def _batch_at(self, offset: int) -> SliceableBatch | None:
+        """The batch with this offset, or the next that there is."""
         for opened in self._opened:
             if opened.base_offset <= offset < opened.next_offset:
                 return opened
         batch = memoryview(self._partition.read(offset, 1).read())
+        if not batch:
+            return None
         header = check_batch(batch)
         opened = SliceableBatch(header, batch[: header.length], OPENED_BATCH_BYTES_MAX)
         self._opened.append(opened)

@@ -15,11 +15,18 @@ from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
-from penstock.broker.delivery.share import Ask, Holder, Settled, Share, Surroundings, Told
+from penstock.broker.delivery.share import (
+    Ask,
+    Connected,
+    Holder,
+    Settled,
+    Share,
+    Surroundings,
+    Told,
+)
 from penstock.broker.delivery.share_log import Matches, ShareLog
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.broker.session import Session
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import ShareSettings
 from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown
@@ -27,6 +34,7 @@ from penstock.model.ids import TopicId
 from penstock.model.limits import SHARES_MAX
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
+from penstock.replication.transport import TIMING
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +42,9 @@ logger = logging.getLogger(__name__)
 _RETRY_S: Final = 0.05
 # Then whoever waits is told, and asks again.
 _OPEN_S_MAX: Final = 5.0
+# How long a leader that a majority does not hear any more may think that it leads: it looks at its
+# timers, and at what it was sent, a little later than it should.
+_FORMER_LEADER_MS: Final = TIMING.election_ms + 400
 # For the last words of a share.
 _CLOSE_S_MAX: Final = 2.0
 
@@ -80,8 +91,12 @@ class Shares:
         self._zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
         self._shares: dict[Place, Share] = {}
         self._openings: dict[Place, _Opening] = {}
+        # Which shares end with whose connection.
+        self._held: dict[Holder, dict[Share, None]] = {}
         # The last words of those that were closed, on their way to the coordinator.
         self._closings: dict[Place, asyncio.Task[None]] = {}
+        # Of the last state that was written: a later one has a higher number.
+        self._sequence = 0
         self._is_closing = False
         partitions.watch_leadership(self._on_leadership)
 
@@ -90,15 +105,20 @@ class Shares:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def ask(self, group: str, partition: Partition, ask: Ask, session: Session) -> None:
-        """Lease messages to a member, whose connection is the session: when that ends, it holds
-        nothing any more."""
+    def ask(self, group: str, partition: Partition, ask: Ask, connection: Connected) -> None:
+        """Lease messages to a member, whose connection this is: when that ends, it holds nothing
+        any more."""
 
         def then(share: Share) -> None:
-            self._hold(share, session, ask.member)
-            share.ask(ask)
+            if not connection.is_open:
+                share.go_on()  # perhaps it is nobody's
+                return
+            # Also for one that gave up: it asks again soon.
+            self._hold(share, connection, ask.member)
+            if not ask.is_given_up:
+                share.ask(ask)
 
-        self._when_open(group, partition, then, ask.refuse)
+        self._when_open(group, partition, ask, then, ask.refuse)
 
     def settle(
         self,
@@ -112,15 +132,37 @@ class Shares:
         self._when_open(
             group,
             partition,
+            told,
             lambda share: share.settle(member, settled, told),
             lambda error: told([error] * len(settled)),
         )
 
     def give_up(self, group: str, partition: Partition, ask: Ask) -> None:
         """It waits no longer, and is told nothing."""
+        ask.is_given_up = True
         place = _place(group, partition)
         if (share := self._shares.get(place)) is not None:
             share.give_up(ask)
+        elif (opening := self._openings.get(place)) is not None:
+            opening.waiting.pop(ask, None)
+
+    def leave_partition(self, group: str, partition: Partition, member: str) -> None:
+        """A member asks no more there: as if its connections had ended."""
+        place = _place(group, partition)
+        if (opening := self._openings.get(place)) is not None:
+            opening.forget_member(member)
+        if (share := self._shares.get(place)) is not None:
+            for holder in [one for one in share.holders if one.member == member]:
+                self._let_go(share, holder)
+            share.drop_member(member)
+
+    def leave(self, group: str, member: str, connection: Connected, *, is_lost: bool) -> None:
+        """The member holds nothing of the group any more on this connection. Lost: what it held
+        was an attempt, as when the connection had ended."""
+        holder = Holder(connection, member)
+        for share in [one for one in self._held.get(holder, ()) if one.group == group]:
+            self._let_go(share, holder)
+            share.drop_member(member, is_lost=is_lost)
 
     def begin_closing(self) -> None:
         """Nobody waits any more."""
@@ -142,6 +184,7 @@ class Shares:
         self,
         group: str,
         partition: Partition,
+        waiter: object,
         then: Callable[[Share], None],
         refuse: Callable[[PenstockError], None],
     ) -> None:
@@ -160,7 +203,7 @@ class Shares:
                 return
             opening = self._openings[place] = _Opening()
             opening.task = self._loop.create_task(self._open(place, partition, opening))
-        opening.waiting.append((then, refuse))
+        opening.waiting[waiter] = (then, refuse)
 
     async def _open(self, place: Place, partition: Partition, opening: _Opening) -> None:
         try:
@@ -174,8 +217,10 @@ class Shares:
             opening.refuse_all(NotLeader())
             raise
         self._openings.pop(place, None)
+        if not opening.waiting:
+            return  # all have given up: nobody would ever close it
         self._shares[place] = share
-        for then, _ in opening.waiting:
+        for then, _ in list(opening.waiting.values()):
             then(share)
 
     async def _read(self, place: Place, partition: Partition) -> Share:
@@ -212,9 +257,13 @@ class Shares:
             is_ordered_by_key=said.ordered_by_key,
         )
         replica = partition.replica
+        self._sequence = max(self._sequence, found.sequence)
         if found.is_known:
             log_end = replica.log.next_offset
-            machine = SharePartition.restore(found.state, settings, self._now_ms(), log_end)
+            # Who led before may have leased until it saw that it leads no more.
+            former_ms = 0 if replica.is_alone else _FORMER_LEADER_MS
+            since_ms = self._now_ms() + former_ms
+            machine = SharePartition.restore(found.state, settings, since_ms, log_end)
         else:
             # The end, not the high watermark: a new leader does not know that one at first.
             records = replica.log
@@ -222,8 +271,10 @@ class Shares:
             machine = SharePartition.fresh(start, settings)
 
         async def write(state: bytes) -> None:
+            self._sequence += 1
             await self._states.write(
                 pb.WriteShareRequest(
+                    sequence=self._sequence,
                     group=place.group,
                     topic_id=place.topic_id,
                     partition=place.partition,
@@ -255,24 +306,38 @@ class Shares:
         compiled = self._filters.compiled(wanted)
         return lambda message: compiled.matches(message.key, message.timestamp_ms, message.headers)
 
-    def _hold(self, share: Share, session: Session, member: str) -> None:
+    def _hold(self, share: Share, connection: Connected, member: str) -> None:
         """What the member holds ends with its connection."""
-        holder = Holder(session, member)
-        if holder in share.holders:
-            return
+        holder = Holder(connection, member)
         share.holders.add(holder)
+        held = self._held.get(holder)
+        if held is None:
+            held = self._held[holder] = {}
+            connection.on_close(holder, lambda: self._gone(holder))
+        held[share] = None
 
-        def gone() -> None:
+    def _gone(self, holder: Holder) -> None:
+        for share in self._held.pop(holder):
             share.holders.discard(holder)
-            share.drop_member(member)
+            if all(other.member != holder.member for other in share.holders):
+                # Else it has connected again, before the end of the former connection was seen:
+                # what it was leased since then it still has.
+                share.drop_member(holder.member)
 
-        session.on_close((holder, share), gone)
+    def _let_go(self, share: Share, holder: Holder) -> None:
+        share.holders.discard(holder)
+        held = self._held.get(holder)
+        if held is not None:
+            held.pop(share, None)
+            if not held:
+                del self._held[holder]
+                holder.connection.forget(holder)
 
     def _ended(self, place: Place, share: Share, write: Write, state: bytes | None) -> None:
         if self._shares.get(place) is share:
             del self._shares[place]
-        for holder in share.holders:
-            holder.session.forget((holder, share))
+        for holder in list(share.holders):
+            self._let_go(share, holder)
         if state is not None:
             self._closings[place] = closing = self._loop.create_task(_close(write, state))
             closing.add_done_callback(lambda _: self._closings.pop(place, None))
@@ -292,11 +357,20 @@ class _Opening:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None]
-        self.waiting: list[tuple[Callable[[Share], None], Callable[[PenstockError], None]]] = []
+        # By the ask, or whom a settlement's outcome is told.
+        self.waiting: dict[
+            object, tuple[Callable[[Share], None], Callable[[PenstockError], None]]
+        ] = {}
 
     def refuse_all(self, error: PenstockError) -> None:
-        for _, refuse in self.waiting:
+        waiting, self.waiting = self.waiting, {}
+        for _, refuse in waiting.values():
             refuse(error)
+
+    def forget_member(self, member: str) -> None:
+        for waiter in list(self.waiting):
+            if isinstance(waiter, Ask) and waiter.member == member:
+                del self.waiting[waiter]
 
 
 async def _close(write: Write, state: bytes) -> None:

@@ -24,8 +24,9 @@ from penstock.coordination.group.membership import MANUAL
 from penstock.coordination.group.pace import native_interval_ms
 from penstock.coordination.group.share_messages import ShareHeartbeatAnswer
 from penstock.coordination.group.subscriptions import lose_member
+from penstock.model.delivery_errors import TooManySubscriptions
 from penstock.model.errors import InvalidRequest, PenstockError
-from penstock.model.limits import CLIENT_NAME_LENGTH_MAX
+from penstock.model.limits import CLIENT_NAME_LENGTH_MAX, MEMBERSHIPS_PER_CONNECTION_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
 
@@ -63,13 +64,25 @@ def _exclusive_heartbeat(
     context: Context, session: Session, message_id: int, request: pb.GroupHeartbeatRequest
 ) -> None:
     heartbeat = _heartbeat(context, session, request)
+    membership = (request.group, request.member_id)
+    memberships = session.memberships
+    if membership not in memberships and len(memberships) >= MEMBERSHIPS_PER_CONNECTION_MAX:
+        raise TooManySubscriptions(
+            f"{len(memberships)} members of groups speak on this connection, which is the limit: "
+            "use another one for more."
+        )
 
     def answer(what: object) -> None:
         if isinstance(what, PenstockError):
             session.channel.answer_error(message_id, what)
             return
         assert isinstance(what, ConsumerHeartbeatAnswer), what
-        _watch_connection(context, session, request)
+        if request.member_epoch in (LEAVE_EPOCH, TEMPORARY_LEAVE_EPOCH):
+            memberships.discard(membership)
+        else:
+            if not memberships:
+                _watch_connection(context, session)
+            memberships.add(membership)
         response = _response(context, what)
         session.channel.answer(message_id, pb.CALL_GROUP_HEARTBEAT, response.SerializeToString())
 
@@ -141,23 +154,20 @@ def _response(context: Context, answer: ConsumerHeartbeatAnswer) -> pb.GroupHear
     return response
 
 
-def _watch_connection(
-    context: Context, session: Session, request: pb.GroupHeartbeatRequest
-) -> None:
-    """Have the groups told when the member's connection ends without its having left."""
-    group, member_id = request.group, request.member_id
-    waiter = (group, member_id)
-    if request.member_epoch in (LEAVE_EPOCH, TEMPORARY_LEAVE_EPOCH):
-        session.forget(waiter)
-        return
+def _watch_connection(context: Context, session: Session) -> None:
+    """Have the groups told when the connection ends of members that have not left."""
 
     def done(what: object) -> None:
         del what  # where this broker does not look after the groups any more, another one does
 
-    def lost() -> None:
+    def lose(group: str, member_id: str) -> None:
         context.groups.submit(
             done,
             lambda groups, now_ms: lose_member(groups.table, done, group, member_id, now_ms),
         )
 
-    session.on_close(waiter, lost)
+    def lost() -> None:
+        for group, member_id in session.memberships:
+            lose(group, member_id)
+
+    session.on_close(_watch_connection, lost)

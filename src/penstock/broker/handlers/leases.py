@@ -67,7 +67,10 @@ def settle(
                 outcome.code, outcome.message = error.code, error.message
         session.channel.answer(message_id, pb.CALL_SETTLE, response.SerializeToString())
 
-    context.delivery.shares.settle(request.group, partition, request.member_id, settled, told)
+    shares = context.delivery.shares
+    shares.settle(request.group, partition, request.member_id, settled, told)
+    if request.leaves:
+        shares.leave_partition(request.group, partition, request.member_id)
 
 
 async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.DeadLetterResponse:
@@ -84,7 +87,15 @@ class _LeaseAnswer(Ask):
     """A long poll: answered when there is something to lease, or with nothing when its time is
     up; forgotten when its client goes."""
 
-    __slots__ = ("_context", "_message_id", "_partition", "_request", "_session", "_timer")
+    __slots__ = (
+        "_asked_s",
+        "_context",
+        "_message_id",
+        "_partition",
+        "_request",
+        "_session",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -101,6 +112,7 @@ class _LeaseAnswer(Ask):
         self._message_id = message_id
         self._request = request
         self._partition = partition
+        self._asked_s = context.loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -113,7 +125,8 @@ class _LeaseAnswer(Ask):
 
     def answer(self, leased: Leased) -> None:
         self._forget()
-        response = pb.LeaseResponse(lease_ms=leased.lease_ms)
+        waited_ms = int((self._context.loop.time() - self._asked_s) * 1000)
+        response = pb.LeaseResponse(lease_ms=leased.lease_ms, waited_ms=waited_ms)
         for first, last, attempt in leased.leases:
             response.leases.add(first=first, last=last, attempt=attempt)
         self._session.channel.answer(

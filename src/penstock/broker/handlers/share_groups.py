@@ -81,6 +81,7 @@ async def read_share(context: Context, request: pb.ReadShareRequest) -> pb.ReadS
         state=found.state,
         settings=settings_message(found.settings),
         incarnation=found.incarnation,
+        sequence=found.sequence,
     )
 
 
@@ -173,6 +174,7 @@ def _place(context: Context, request: pb.ReadShareRequest | pb.WriteShareRequest
         topic_id=topic.id,
         partition=request.partition,
         leader_term=request.leader_term,
+        sequence=request.sequence if isinstance(request, pb.WriteShareRequest) else 0,
     )
 
 

@@ -66,6 +66,7 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
         apis.DESCRIBE_SHARE_GROUP_OFFSETS,
     ),
     "share_groups": (apis.SHARE_GROUP_DESCRIBE, apis.SHARE_GROUP_HEARTBEAT),
+    "share_leases": (apis.SHARE_ACKNOWLEDGE, apis.SHARE_FETCH),
     "topics": (
         apis.CREATE_PARTITIONS,
         apis.CREATE_TOPICS,

@@ -79,6 +79,11 @@ class KafkaSession:
         """As Kafka shows it to people who list the members of a group."""
         return "/" + self.connection.peer.rsplit(":", 1)[0].strip("[]")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether what is tied to the connection's end will see it."""
+        return not self.connection.is_closed
+
     def on_close(self, waiter: object, forget: Callable[[], None]) -> None:
         """Call `forget` when the connection goes before `forget(waiter)`."""
         self._on_close[waiter] = forget

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from penstock.broker.handlers.bounds import check_count
-from penstock.broker.kafka.share_sessions import Key, Member
+from penstock.broker.share_sessions import Key, Member
 from penstock.coordination.group.offsets import check_group_name
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import MEMBER_NAME_LENGTH_MAX
@@ -29,10 +29,11 @@ Batch = fetching.AcknowledgementBatch | acknowledging.AcknowledgementBatch
 
 _RENEW: Final = 4
 # By Kafka's numbers. A gap is an offset without a message: there is nothing more to do about it.
+# What Kafka calls released was an attempt: one that is released for ever must come to an end.
 _KINDS: Final[Mapping[int, pb.SettleRequest.Kind]] = {
     0: pb.SettleRequest.KIND_ACKNOWLEDGE,
     1: pb.SettleRequest.KIND_ACKNOWLEDGE,
-    2: pb.SettleRequest.KIND_RELEASE,
+    2: pb.SettleRequest.KIND_FAIL,
     3: pb.SettleRequest.KIND_REJECT,
     _RENEW: pb.SettleRequest.KIND_EXTEND,
 }
@@ -112,6 +113,9 @@ def settlements(request: Request) -> dict[Key, Settlements]:
                 found[key] = _settlements(batches, request.is_renew_ack)
             except InvalidRequest as error:
                 found[key] = error
+    check_count(
+        "acknowledged ranges", sum(len(one) for one in found.values() if isinstance(one, list))
+    )
     return found
 
 

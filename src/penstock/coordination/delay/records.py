@@ -33,6 +33,8 @@ LANES_GONE: Final = b"x"
 CANCELLED: Final = b"c"
 DECIDED: Final = b"d"
 """What is due goes from now on; and what has arrived."""
+ERA: Final = b"e"
+"""The clock was put back: the frontier too, and what it had passed stays passed."""
 SCHEDULE: Final = b"s"
 SCHEDULE_GONE: Final = b"r"
 CHECKPOINT: Final = b"p"
@@ -264,6 +266,14 @@ def encode_lane(lane: LaneRecord) -> bytes:
 def decode_lane(data: bytes) -> LaneRecord:
     names = ("lane", "topic", "topic_id", "partition", "producer_id")
     return _read(data, lambda row: LaneRecord(**dict(zip(names, row, strict=True))))
+
+
+def encode_due(due: Due) -> bytes:
+    return _json(due)
+
+
+def decode_due(data: bytes) -> Due:
+    return _read(data, lambda row: Due(*map(int, row)))
 
 
 def encode_names(names: Sequence[int] | Sequence[str]) -> bytes:

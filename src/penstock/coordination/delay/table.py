@@ -2,9 +2,10 @@
 
 Every broker that has a copy of the topic has one, and applies to it what is committed, in order.
 Not which messages are due: they are too many, and are in `storage.due_index`. The invariants: the
-frontier never goes back; of a lane, everything up to `done` has arrived, and what is due and has
-not lies between that and the frontier; a table that was read from anywhere at or before a
-checkpoint is, from there on, the same as one that was read from the beginning.
+frontier goes back only where an era begins, with nothing on its way; of a lane, everything up to
+`done` has arrived, and what is due and has not lies between that and the frontier; a table that was
+read from anywhere at or before a checkpoint is, from there on, the same as one that was read from
+the beginning.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from penstock.coordination.delay.records import (
     Share,
     decode_cancelled,
     decode_decided,
+    decode_due,
     decode_lane,
     decode_names,
 )
@@ -69,6 +71,9 @@ class DelayedTable:
     def __init__(self) -> None:
         self.lanes: dict[int, Lane] = {}
         self.frontier = NOTHING_DUE
+        self.eras: list[tuple[Due, int]] = []
+        """(frontier, offset): what was accepted before the offset and lies before that frontier
+        was taken, though the present frontier is not as far."""
         self.next_lane = 1
         self.schedules: dict[str, Schedule] = {}
         self.ordered: dict[bytes, int] = {}
@@ -109,9 +114,15 @@ class DelayedTable:
         if head.fired is not None:
             self._fired(head.fired.schedule, head.fired.next_due_ms)
 
-    def apply(self, kind: bytes, data: bytes) -> None:
+    def is_taken(self, due_ms: int, number: int) -> bool:
+        """Whether a message behind the frontier was taken before the clock was put back."""
+        return any(number < end and (due_ms, number) <= passed for passed, end in self.eras)
+
+    def apply(self, kind: bytes, data: bytes, offset: int) -> None:
         """Any other record."""
         match kind:
+            case records.ERA:
+                self._begin_era(decode_due(data), offset)
             case records.LANE:
                 self._define(decode_lane(data))
             case records.LANES_GONE:
@@ -170,6 +181,17 @@ class DelayedTable:
         for share in decided.shares:
             self._share(share)
         self.frontier = max(self.frontier, decided.frontier)
+        if self.eras:
+            # Whoever looks for what has not arrived comes past what an era has taken.
+            floor = self.floor
+            self.eras = [era for era in self.eras if era[0] > floor]
+
+    def _begin_era(self, frontier: Due, offset: int) -> None:
+        self.eras.append((self.frontier, offset))
+        # They are delivered, so nothing need wait for them.
+        past_ms = self.frontier.due_ms
+        self.ordered = {key: due for key, due in self.ordered.items() if due > past_ms}
+        self.frontier = frontier
 
     def _arrive(self, arrived: Arrived) -> None:
         lane = self.lanes.get(arrived.lane)
@@ -215,6 +237,7 @@ class DelayedTable:
         ordered = [key + due_ms.to_bytes(_DUE_BYTES, "big") for key, due_ms in self.ordered.items()]
         fields = {
             "frontier": self.frontier,
+            "eras": [[*passed, end] for passed, end in self.eras],
             "next_lane": self.next_lane,
             "lanes": [
                 [
@@ -244,6 +267,7 @@ class DelayedTable:
         schedules = [from_fields(each) for each in fields["schedules"]]
         ordered, width = base64.b64decode(fields["ordered"]), _KEY_BYTES + _DUE_BYTES
         self.frontier = Due(*fields["frontier"])
+        self.eras = [(Due(*era[:2]), era[2]) for era in fields["eras"]]
         self.next_lane = fields["next_lane"]
         self.lanes = {lane.number: lane for lane in lanes}
         self._numbers = {(lane.topic_id, lane.partition): lane.number for lane in lanes}

@@ -277,14 +277,20 @@ class SharePartition:
         else:
             self.window.free(first, end, attempts, now_ms, until_ms=now_ms + backoff_ms)
 
-    def drop_member(self, member: str, now_ms: int) -> None:
-        """The member is gone, by its connection: what it held is for the others, at once."""
+    def drop_member(self, member: str, now_ms: int, *, is_lost: bool = True) -> None:
+        """The member is gone: what it held is for the others, at once. With its connection lost
+        that was an attempt; a member that leaves has not begun with what it still holds."""
         self.expire(now_ms)
         if member not in self.window.runs.held:
             return
         for piece in list(self.window.runs):
-            if piece[2].kind is Kind.LEASED and piece[2].member == member:
+            first, end, state = piece
+            if state.kind is not Kind.LEASED or state.member != member:
+                continue
+            if is_lost:
                 self._fail(piece, now_ms, 0, "The connection of its consumer was lost.")
+            else:
+                self.window.free(first, end, state.attempts, now_ms)
 
     # --- time ----------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class Window:
             if first <= each.offset < end and not self._is_done(each.offset):
                 self.deviations.add(each)
                 if each.expires_ms is not None:
-                    self._add_timer(max(1, each.expires_ms), each.offset, each.offset + 1)
+                    self._add_timer(each.expires_ms, each.offset, each.offset + 1)
         for low, high, state in self.runs.pieces(first, end):
             if state.kind is Kind.AWAITED:
                 self.free(low, high, state.attempts, now_ms, is_doubtful=state.is_doubtful)
@@ -193,12 +193,13 @@ class Window:
         """Let messages expire, and tell what else has come to its time, for the caller to change
         before it asks for the next."""
         while (timer := self._timers.pop_due(now_ms)) is not None:
-            _, first, end = timer
+            when_ms, first, end = timer
             for piece in self.runs.pieces(first, end):
                 low, _, state = piece
-                if 0 < state.until_ms <= now_ms:
+                # What else is due has a timer of its own: one after another, by their times.
+                if state.until_ms == when_ms:
                     yield piece
-                elif state.kind in _NOBODYS:
+                elif state.kind in _NOBODYS and self.deviations.expires_ms(low) == when_ms:
                     self._expire(low, low + 1, now_ms)
 
     def _expire(self, first: int, end: int, now_ms: int) -> None:

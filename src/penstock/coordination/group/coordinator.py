@@ -228,16 +228,19 @@ class Coordinator:
         """Answered with one error, or None, for each group."""
         effects = Effects()
         outcomes: list[PenstockError | None] = []
+        had_topics = False
         for name in names:
             try:
                 group = self._find(name)
                 if not group.is_empty:
                     raise GroupNotEmpty(f"Group {name!r} has members: stop its consumers first.")
+                had_topics |= bool(self.table.point_to_point.topics_of(name))
                 effects.records.extend(self.table.remove(group))
-                self.on_topics_changed()  # the group may have had some for itself
                 outcomes.append(None)
             except PenstockError as error:
                 outcomes.append(error)
+        if had_topics:
+            self.on_topics_changed()  # what it had for itself is everybody's now
         effects.answer(ticket, outcomes)
         return effects
 

@@ -16,7 +16,7 @@ from penstock.coordination.group.consumer_messages import ConsumerHeartbeatAnswe
 _SETTLED_MS: Final = 1_000
 # One that waits for partitions asks this often, for the moment that others take to give them up.
 _WAITING_MS: Final = 200
-# So many heartbeats a second of one group: 0.02 of a core, however many members it has.
+# So many heartbeats a second of one group, a hundredth of a core, however many members it has.
 _HEARTBEATS_PER_S_MAX: Final = 200
 
 

@@ -93,6 +93,8 @@ class SharePlace:
     topic_id: str
     partition: int
     leader_term: int
+    sequence: int = 0
+    """Of a write: rises from one to the next of a leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +115,5 @@ class ShareReadAnswer:
     settings: SharedSettings
     incarnation: str
     """To be given back with every write: a group made again under its name is another."""
+    sequence: int
+    """Of the last write in this term."""

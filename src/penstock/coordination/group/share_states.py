@@ -35,6 +35,8 @@ class KeptState(NamedTuple):
     """Of the last leader that asked: nobody else writes."""
     state: bytes
     """Empty until the leader has written something."""
+    sequence: int = 0
+    """Of that leader's writes: a state that comes later than one made after it is refused."""
 
     @property
     def size_bytes(self) -> int:
@@ -62,14 +64,14 @@ class ShareStates:
 
     # --- what leaders do -----------------------------------------------------------------------
 
-    def take_over(self, group: str, place: SharePlace) -> tuple[bytes, list[Record]]:
+    def take_over(self, group: str, place: SharePlace) -> tuple[KeptState, list[Record]]:
         """The state, for whoever leads the partition in this term, and what to write down so that
         nobody of an earlier term changes it any more."""
         kept = self._find(group, place)
         if kept is not None and kept.leader_term == place.leader_term:
-            return kept.state, []
-        state = b"" if kept is None else kept.state
-        return state, [self._put(group, _state(place, state))]
+            return kept, []
+        taken = _state(place, b"" if kept is None else kept.state)
+        return taken, [self._put(group, taken)]
 
     def write(self, group: str, place: SharePlace, state: bytes) -> Record:
         """Only who has asked may write: it could not know what it replaces."""
@@ -79,6 +81,11 @@ class ShareStates:
             raise StaleTerm(
                 f"Group {group!r} was not asked where it stands in {place.topic}-"
                 f"{place.partition} in term {place.leader_term}: read it first."
+            )
+        if place.sequence < kept.sequence:
+            raise StaleTerm(
+                f"Where group {group!r} stands in {place.topic}-{place.partition} was written "
+                f"as number {kept.sequence}, and number {place.sequence} came after it."
             )
         return self._put(group, _state(place, state))
 
@@ -176,7 +183,10 @@ def state_key(group: str, topic: str, partition: int) -> bytes:
 
 def encode_state(group: str, kept: KeptState) -> Record:
     # As json.dumps would, which looks at each of some ten thousand letters that need no escape.
-    head = f'{{"topic_id":{json.dumps(kept.topic_id)},"leader_term":{kept.leader_term},"state":"'
+    head = (
+        f'{{"topic_id":{json.dumps(kept.topic_id)},"leader_term":{kept.leader_term},'
+        f'"sequence":{kept.sequence},"state":"'
+    )
     return Record(
         key=state_key(group, kept.topic, kept.partition),
         value=head.encode() + b64encode(kept.state) + b'"}',
@@ -198,6 +208,7 @@ def _state(place: SharePlace, state: bytes) -> KeptState:
         partition=place.partition,
         leader_term=place.leader_term,
         state=state,
+        sequence=place.sequence,
     )
 
 
@@ -210,6 +221,7 @@ def _read(key: RecordKey, value: bytes) -> KeptState:
             partition=key.partition,
             leader_term=int(what["leader_term"]),
             state=b64decode(what["state"], validate=True),
+            sequence=int(what.get("sequence", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptLog(

@@ -78,11 +78,14 @@ class SharedGroups:
     def read(self, ticket: Ticket, name: str, place: SharePlace) -> Effects:
         """Answered with ShareReadAnswer. From then on nobody of an earlier term writes there."""
         machine = self._find(name)
-        state, records = self._table.shares.take_over(name, place)
+        kept, records = self._table.shares.take_over(name, place)
         effects = Effects(records=records)
         facts = machine.facts
         answer = ShareReadAnswer(
-            state=state, settings=facts.settings, incarnation=facts.incarnation
+            state=kept.state,
+            settings=facts.settings,
+            incarnation=facts.incarnation,
+            sequence=kept.sequence,
         )
         effects.answer(ticket, answer)
         return effects

@@ -60,9 +60,11 @@ def partitions_of(assignment: bytes) -> dict[str, tuple[int, ...]]:
             position += length
             (number,) = _COUNT.unpack_from(assignment, position)
             position += _COUNT.size
+            if length < 0 or number < 0:
+                return found  # or a step back would be taken as often as `count` says
             # What the bytes cannot hold is a lie, and unpacking it fails before it costs anything.
-            found[topic] = struct.unpack_from(f">{max(number, 0)}I", assignment, position)
-            position += max(number, 0) * _COUNT.size
+            found[topic] = struct.unpack_from(f">{number}I", assignment, position)
+            position += number * _COUNT.size
     except (struct.error, UnicodeDecodeError):
         return found
     return found

@@ -137,10 +137,10 @@ APIS: Final[dict[int, Api]] = {
         DESCRIBE_TOPIC_PARTITIONS,
         SHARE_GROUP_HEARTBEAT,
         SHARE_GROUP_DESCRIBE,
+        SHARE_FETCH,
+        SHARE_ACKNOWLEDGE,
         DESCRIBE_SHARE_GROUP_OFFSETS,
         ALTER_SHARE_GROUP_OFFSETS,
         DELETE_SHARE_GROUP_OFFSETS,
     )
 }
-UNSERVED: Final[tuple[Api, ...]] = (SHARE_FETCH, SHARE_ACKNOWLEDGE)
-"""Declared, and not advertised."""

@@ -22,6 +22,7 @@ from penstock.model.ids import BrokerId
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Message, decode_messages
 from penstock.records.header import read_header
+from penstock.records.view import batches
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.control import first_of_term
 from penstock.replication.driver import Driver
@@ -124,7 +125,8 @@ class Life:
         data, offset = b"", replica.log.start_offset
         while offset < replica.high_watermark:
             part = replica.read(offset, 1 << 24).read()
-            data, offset = data + part, replica.high_watermark
+            *_, last = batches(part)
+            data, offset = data + part, last.header.next_offset
         return decode_messages(data, topic, partition, 0)
 
     def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
@@ -156,6 +158,10 @@ class Life:
         due = sum(lane.due for lane in table.lanes.values())
         arrived = sum(run._messages for run in deliverer._runs.values())
         return due == arrived and service.writer.passed == table.frontier
+
+    async def settle_turns(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):

@@ -11,6 +11,7 @@ import pytest
 from penstock.broker.delay import deliverer as deliverer_module
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
 from penstock.model.errors import (
+    Busy,
     CoordinatorLoading,
     InvalidRequest,
     NotCoordinator,
@@ -153,6 +154,49 @@ async def test_the_clock_may_be_put_back() -> None:
         assert life.values() == [b"a", b"now", b"soon"]
         await life.advance(299)
         assert life.values() == [b"a", b"now", b"soon", b"later"]
+
+
+async def test_a_clock_that_was_years_ahead_holds_nobody_up() -> None:
+    """R-DEL-13: what was delivered by it is not delivered again, what was not waits for its time,
+    and new messages wait for theirs; also after a restart, and when the clock is there again."""
+    years_ms = 4 * 366 * 86_400_000
+    disk, clock = SimulatedDisk(), ManualClock()
+    async with living(disk, clock) as life:
+        await life.delay(b"a", b"b", b"far", after_ms=[0, years_ms - 10, years_ms + 5000])
+        await life.advance(years_ms)
+        assert life.values() == [b"a", b"b"]
+        clock.time_ms = START_MS + 100
+        await life.delay(b"now")
+        await life.settle()
+        assert life.values() == [b"a", b"b", b"now"]
+        assert life.messages()[-1].timestamp_ms == clock.time_ms
+        with pytest.raises(Busy, match="clock was put back"):
+            await life.delay(b"c", after_ms=300)
+        await life.service.deliverer.note_arrived()
+        await life.service.deliverer.follow_clock()
+        (due,) = await life.delay(b"c", after_ms=300)
+        (cancelled,) = await life.delay(b"d", after_ms=350)
+        assert due.due_ms == START_MS + 400
+        assert await life.coordinator.cancel([cancelled]) == [True]
+        await life.advance(299)
+        assert life.values() == [b"a", b"b", b"now"]
+        life.lose()
+        await asyncio.sleep(0)
+        await life.gain()
+        await life.advance(1)
+        assert life.values() == [b"a", b"b", b"now", b"c"]
+        life.service.cleaner.slack_bytes = 0
+        life.store.partition.replica.roll()
+        await life.service.cleaner.clean()
+    async with living(disk, clock) as life:
+        await life.until_serving()
+        await life.advance(10_000)
+        await life.delay(b"e", after_ms=50)
+        await life.advance(years_ms - 10_000)
+        assert life.values() == [b"a", b"b", b"now", b"c", b"e"]
+        await life.advance(10_000)
+        assert life.values() == [b"a", b"b", b"now", b"c", b"e", b"far"]
+        assert life.store.table.eras == []
 
 
 async def test_a_request_that_comes_again_counts_once() -> None:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
+from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.share import Ask, Leased
+from penstock.broker.delivery.shares import Shares, States
 from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import InvalidRequest, InvalidTopic, UnknownGroup, UnknownTopic
+from penstock.model.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    PenstockError,
+    UnknownGroup,
+    UnknownTopic,
+)
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY
+from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.delivery.share_harness import (
@@ -19,6 +32,7 @@ from tests.unit.broker.delivery.share_harness import (
     RELEASE,
     stage,
 )
+from tests.unit.broker.group_harness import Life, living
 
 LOST = UnknownLease.code
 
@@ -216,3 +230,103 @@ async def test_bad_requests() -> None:
         with pytest.raises(InvalidRequest):
             await a.settle(0, kind=99)
         assert await a.settle(5, 3) == InvalidRequest.code
+
+
+class Connection:
+    """One that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.waiting: dict[object, Callable[[], None]] = {}
+
+    def on_close(self, waiter: object, then: Callable[[], None]) -> None:
+        self.waiting[waiter] = then
+
+    def forget(self, waiter: object) -> None:
+        self.waiting.pop(waiter, None)
+
+    def close(self) -> None:
+        self.is_open = False
+        waiting, self.waiting = self.waiting, {}
+        for then in waiting.values():
+            then()
+
+
+class Asking(Ask):
+    __slots__ = ("told",)
+
+    def __init__(self) -> None:
+        super().__init__("a", 10, 1 << 20)
+        self.told: list[object] = []
+
+    def answer(self, leased: Leased) -> None:
+        self.told.append(leased)
+
+    def refuse(self, error: PenstockError) -> None:
+        self.told.append(error)
+
+
+class Opening:
+    """Shares that learn where their group stands when the test says so."""
+
+    def __init__(self, life: Life) -> None:
+        self.is_known = asyncio.Event()
+        states = States(self._read, self._write)
+        unused = cast(DeadLetters, None)
+        self.shares = Shares(life.partitions, states, unused, Filters(), life.clock)
+        self.partition = life.leaders.find("orders", 0)
+
+    async def _read(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
+        await self.is_known.wait()
+        return pb.ReadShareResponse(
+            settings=pb.SharedSettings(lease_ms=LEASE_MS, attempts_max=5, backoff_ms_max=1)
+        )
+
+    async def _write(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
+        return pb.WriteShareResponse()
+
+    async def finish(self) -> None:
+        self.is_known.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_who_gives_up_while_it_is_read_where_the_group_stands_is_told_nothing() -> None:
+    """Else it would hold messages that it never hears of. The share is there when it asks again."""
+    async with living(SimulatedDisk()) as life:
+        opening, ask, here = Opening(life), Asking(), Connection()
+        opening.shares.ask("g", opening.partition, ask, here)
+        opening.shares.give_up("g", opening.partition, ask)
+        await opening.finish()
+        [share] = opening.shares
+        assert (ask.told, share.machine.counts().leased) == ([], 0)
+        here.close()
+        await opening.finish()
+        assert list(opening.shares) == []
+        await opening.shares.stop()
+
+
+async def test_who_goes_while_it_is_read_where_the_group_stands_leaves_nothing_behind() -> None:
+    async with living(SimulatedDisk()) as life:
+        opening, ask, here = Opening(life), Asking(), Connection()
+        opening.shares.ask("g", opening.partition, ask, here)
+        here.close()
+        await opening.finish()
+        assert (ask.told, here.waiting, list(opening.shares)) == ([], {}, [])
+        await opening.shares.stop()
+
+
+async def test_a_member_leaves_one_group_and_stays_in_another() -> None:
+    async with living(SimulatedDisk()) as life:
+        opening, here = Opening(life), Connection()
+        for group in ("g", "h"):
+            opening.shares.ask(group, opening.partition, Asking(), here)
+        await opening.finish()
+        opening.shares.leave("g", "a", here, is_lost=False)
+        await opening.finish()
+        assert [share.group for share in opening.shares] == ["h"]
+        assert len(here.waiting) == 1
+        opening.shares.leave("h", "a", here, is_lost=False)
+        await opening.finish()
+        assert (list(opening.shares), here.waiting) == ([], {})
+        await opening.shares.stop()

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.handlers import group_members
 from penstock.coordination.group import consumer
-from penstock.model.delivery_errors import PartitionClaimed, SubscriptionTaken
+from penstock.model.delivery_errors import (
+    PartitionClaimed,
+    SubscriptionTaken,
+    TooManySubscriptions,
+)
 from penstock.model.errors import (
     FencedMemberEpoch,
     InvalidGroup,
@@ -238,6 +243,21 @@ async def test_senseless_heartbeats(changes: dict[str, Any], error: type[Excepti
             await Member(client, "one").beat(**changes)
         listed, _ = await client.channel.call(calls.LIST_GROUPS, pb.ListGroupsRequest())
         assert not listed.groups
+
+
+async def test_one_connection_speaks_for_so_many_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred thousand subscriptions of one client are refused, with what to do about it."""
+    monkeypatch.setattr(group_members, "MEMBERSHIPS_PER_CONNECTION_MAX", 2)
+    async with running() as (_, client):
+        await client.create("orders")
+        one, two = Member(client, "one"), Member(client, "two", group="other")
+        await one.beat()
+        await two.beat()
+        with pytest.raises(TooManySubscriptions, match="2 members"):
+            await Member(client, "three").beat()
+        await one.beat()
+        await one.beat(member_epoch=-1)
+        await Member(client, "three").beat()
 
 
 async def test_a_topic_that_nobody_knows_may_come() -> None:

@@ -29,7 +29,7 @@ from penstock.protocol.kafka.messages import share_fetch as fetching
 
 TOPIC, OTHER = b"a" * 16, b"b" * 16
 ACKNOWLEDGE = pb.SettleRequest.KIND_ACKNOWLEDGE
-RELEASE = pb.SettleRequest.KIND_RELEASE
+FAIL = pb.SettleRequest.KIND_FAIL
 REJECT = pb.SettleRequest.KIND_REJECT
 EXTEND = pb.SettleRequest.KIND_EXTEND
 
@@ -46,7 +46,7 @@ class TestRequests:
         ("batch", "settled"),
         [
             ((5, 9, [1]), [Settlement(5, 9, ACKNOWLEDGE)]),
-            ((5, 5, [2]), [Settlement(5, 5, RELEASE)]),
+            ((5, 5, [2]), [Settlement(5, 5, FAIL)]),
             (
                 (5, 9, [1, 1, 3, 0, 1]),
                 [
@@ -55,7 +55,7 @@ class TestRequests:
                     Settlement(8, 9, ACKNOWLEDGE),
                 ],
             ),
-            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, RELEASE)]),
+            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, FAIL)]),
         ],
     )
     def test_acknowledgements(
@@ -177,7 +177,8 @@ class TestRequests:
                 offset: one.kind for one in found for offset in range(one.first, one.last + 1)
             }
             assert settled.keys() == said.keys()
-            assert all(settled[offset] == max(said[offset], 1) for offset in said)
+            kinds = {0: ACKNOWLEDGE, 1: ACKNOWLEDGE, 2: FAIL, 3: REJECT}
+            assert all(settled[offset] == kinds[said[offset]] for offset in said)
 
 
 class TestAnswers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.coordination.delay import records, table
@@ -22,7 +24,10 @@ from penstock.coordination.delay.records import (
 from penstock.coordination.delay.schedule import NEVER, Schedule, encode_schedule
 from penstock.coordination.delay.table import DelayedTable
 from penstock.model.errors import CorruptLog
+from tests.golden.delays.delay_script import DelayScript
+from tests.golden_files import run_golden
 
+SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "delays").glob("*.txt"))
 SCHEDULE = Schedule(
     name="s",
     cron="* * * * *",
@@ -35,11 +40,21 @@ SCHEDULE = Schedule(
 )
 
 
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario(path: Path) -> None:
+    """R-DEL-13."""
+    run_golden(path, DelayScript().interpret)
+
+
+def test_there_are_scenarios() -> None:
+    assert len(SCENARIOS) >= 2
+
+
 def lane(known: DelayedTable, number: int = 1, producer_id: int = 7) -> None:
     record = LaneRecord(
         lane=number, topic="orders", topic_id="id", partition=number, producer_id=producer_id
     )
-    known.apply(records.LANE, encode_lane(record))
+    known.apply(records.LANE, encode_lane(record), 0)
 
 
 def wait(known: DelayedTable, *due_ms: int, offset: int = 0, number: int = 1) -> None:
@@ -51,7 +66,7 @@ def decide(
     known: DelayedTable, frontier: Due, *shares: Share, arrived: tuple[Arrived, ...] = ()
 ) -> None:
     decided = Decided(frontier=frontier, shares=shares, arrived=arrived)
-    known.apply(records.DECIDED, encode_decided(decided))
+    known.apply(records.DECIDED, encode_decided(decided), 0)
 
 
 def test_messages_wait_are_due_and_arrive() -> None:
@@ -105,9 +120,9 @@ def test_cancelled_messages_and_lanes_that_are_gone_count_no_more() -> None:
     lane(known, 2)
     wait(known, 5, 6, number=1)
     wait(known, 5, number=2)
-    known.apply(records.CANCELLED, encode_cancelled([Cancelled(Due(5, 1), 1, 10)]))
+    known.apply(records.CANCELLED, encode_cancelled([Cancelled(Due(5, 1), 1, 10)]), 0)
     assert known.pending == 2
-    known.apply(records.LANES_GONE, encode_names([1, 99]))
+    known.apply(records.LANES_GONE, encode_names([1, 99]), 0)
     assert (known.pending, known.pending_bytes) == (1, 10)
     assert known.lane_of("id", 1) is None
     assert known.lane_of("id", 2) is known.lanes[2]
@@ -150,7 +165,7 @@ def test_requests_are_remembered_but_not_for_ever(monkeypatch: pytest.MonkeyPatc
 
 def test_schedules_come_and_go() -> None:
     known = DelayedTable()
-    known.apply(records.SCHEDULE, encode_schedule(SCHEDULE))
+    known.apply(records.SCHEDULE, encode_schedule(SCHEDULE), 0)
     assert known.schedules == {"s": SCHEDULE}
     fired = Head(lane=1, due_ms=(60_000,), sizes=(1,), fired=Fired("s", 120_000))
     known.apply_head(fired, 0, ())
@@ -158,8 +173,8 @@ def test_schedules_come_and_go() -> None:
     known.apply_head(Head(lane=1, due_ms=(1,), sizes=(1,), fired=Fired("other", 1)), 0, ())
     known.apply_head(Head(lane=1, due_ms=(1,), sizes=(1,), fired=Fired("s", NEVER)), 0, ())
     assert known.schedules == {}
-    known.apply(records.SCHEDULE, encode_schedule(SCHEDULE))
-    known.apply(records.SCHEDULE_GONE, encode_names(["s"]))
+    known.apply(records.SCHEDULE, encode_schedule(SCHEDULE), 0)
+    known.apply(records.SCHEDULE_GONE, encode_names(["s"]), 0)
     assert known.schedules == {}
 
 
@@ -172,7 +187,7 @@ def busy() -> DelayedTable:
         lane=2, due_ms=(7,), sizes=(3,), is_ordered=True, token=b"t" * 16, request_offsets=2
     )
     known.apply_head(head, 50, [b"k" * 16])
-    known.apply(records.SCHEDULE, encode_schedule(SCHEDULE))
+    known.apply(records.SCHEDULE, encode_schedule(SCHEDULE), 0)
     decide(known, Due(7, 51), Share(1, 1, 10), Share(2, 1, 3))
     return known
 
@@ -181,11 +196,10 @@ def test_a_checkpoint_says_everything() -> None:
     """R-DEL-13: whoever begins there goes on as who read everything, also if it read some of what
     came before."""
     known, other = busy(), DelayedTable()
-    assert not other.is_whole
     wait(other, 1, number=9)
     decide(other, Due(3, 3), Share(8, 1, 1), arrived=(Arrived(9, 5, 5, 5, 5, Due(1, 1)),))
-    other.apply(records.CANCELLED, encode_cancelled([Cancelled(Due(5, 1), 1, 10)]))
-    other.apply(records.CHECKPOINT, known.encode())
+    other.apply(records.CANCELLED, encode_cancelled([Cancelled(Due(5, 1), 1, 10)]), 0)
+    other.apply(records.CHECKPOINT, known.encode(), 0)
     assert other.is_whole
     assert other.encode() == known.encode()
     for each in (known, other):
@@ -199,9 +213,9 @@ def test_a_checkpoint_says_everything() -> None:
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"frontier":1}'])
 def test_a_checkpoint_that_cannot_be_read_is_corruption(data: bytes) -> None:
     with pytest.raises(CorruptLog, match="checkpoint"):
-        DelayedTable().apply(records.CHECKPOINT, data)
+        DelayedTable().apply(records.CHECKPOINT, data, 0)
 
 
 def test_a_record_of_no_kind_is_corruption() -> None:
     with pytest.raises(CorruptLog, match="of no kind"):
-        DelayedTable().apply(b"?", b"")
+        DelayedTable().apply(b"?", b"", 0)

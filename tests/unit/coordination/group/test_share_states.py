@@ -22,10 +22,11 @@ def led_in(term: int) -> SharePlace:
 def test_the_leader_reads_and_writes() -> None:
     states = ShareStates()
     assert "g" not in states
-    state, [taken] = states.take_over("g", PLACE)
-    assert state == b""
+    found, [taken] = states.take_over("g", PLACE)
+    assert found.state == b""
     assert states.write("g", PLACE, b"one").key == taken.key
-    assert states.take_over("g", PLACE) == (b"one", []), "nothing to write down twice"
+    found, records = states.take_over("g", PLACE)
+    assert (found.state, records) == (b"one", []), "nothing to write down twice"
 
 
 def test_after_the_next_leader_has_read_the_former_one_is_shut_out() -> None:
@@ -33,8 +34,8 @@ def test_after_the_next_leader_has_read_the_former_one_is_shut_out() -> None:
     states = ShareStates()
     states.take_over("g", PLACE)
     states.write("g", PLACE, b"one")
-    state, [record] = states.take_over("g", led_in(4))
-    assert state == b"one"
+    found, [record] = states.take_over("g", led_in(4))
+    assert found.state == b"one"
     for act in (lambda: states.write("g", PLACE, b"two"), lambda: states.take_over("g", PLACE)):
         with pytest.raises(StaleTerm):
             act()
@@ -42,6 +43,23 @@ def test_after_the_next_leader_has_read_the_former_one_is_shut_out() -> None:
     again.apply(read_key(record.key), record.value)
     with pytest.raises(StaleTerm):
         again.write("g", PLACE, b"two")
+
+
+def test_a_write_that_was_overtaken_is_refused() -> None:
+    """Of one leader: it gave up on the first, and the second is what it goes by. Also after a
+    restart of the coordinator. The next leader begins anew."""
+    states = ShareStates()
+    states.take_over("g", PLACE)
+    record = states.write("g", replace(PLACE, sequence=8), b"second")
+    assert states.take_over("g", PLACE)[0].sequence == 8
+    again = ShareStates()
+    again.apply(read_key(record.key), record.value)
+    for each in (states, again):
+        with pytest.raises(StaleTerm, match="number 8"):
+            each.write("g", replace(PLACE, sequence=7), b"first")
+        each.write("g", replace(PLACE, sequence=8), b"second")
+        assert each.take_over("g", led_in(4))[0].sequence == 0
+        each.write("g", replace(led_in(4), sequence=1), b"third")
 
 
 def test_who_has_not_read_does_not_write() -> None:
@@ -58,8 +76,8 @@ def test_a_topic_that_was_made_again_is_another() -> None:
     states.take_over("g", led_in(9))
     states.write("g", led_in(9), b"of the first")
     other = replace(PLACE, topic_id="0b" * 16, leader_term=1)
-    state, records = states.take_over("g", other)
-    assert (state, len(records)) == (b"", 1)
+    found, records = states.take_over("g", other)
+    assert (found.state, len(records)) == (b"", 1)
     states.write("g", other, b"of the second")
     assert [one.state for one in states.of("g")] == [b"of the second"]
 

@@ -17,7 +17,7 @@ from kio.schema.types import TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i32
 
-from penstock.coordination.group.subscription import topics_of
+from penstock.coordination.group.subscription import partitions_of, topics_of
 from tests.golden.groups.classic_script import subscription
 
 TOPICS = ("orders", "täglich")
@@ -64,3 +64,31 @@ def test_every_cut_is_unknown_or_whole() -> None:
 )
 def test_other_bytes_are_unknown(metadata: bytes) -> None:
     assert topics_of(metadata) is None
+
+
+# --- assignments -------------------------------------------------------------------------------
+
+# Version 0, two topics: orders 0 and 2, events 1; no user data. As Kafka's leaders write it.
+ASSIGNMENT = (
+    b"\x00\x00\x00\x00\x00\x02"
+    b"\x00\x06orders\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02"
+    b"\x00\x06events\x00\x00\x00\x01\x00\x00\x00\x01"
+    b"\xff\xff\xff\xff"
+)
+
+
+def test_what_a_leader_assigned() -> None:
+    assert partitions_of(ASSIGNMENT) == {"orders": (0, 2), "events": (1,)}
+
+
+def test_an_assignment_that_ends_early_tells_what_came_before() -> None:
+    """It comes from a client: bytes that make no sense are no exception."""
+    for length in range(len(ASSIGNMENT)):
+        found = partitions_of(ASSIGNMENT[:length])
+        assert found.items() <= partitions_of(ASSIGNMENT).items()
+    assert partitions_of(b"\x00\x00\x7f\xff\xff\xff") == {}
+    assert partitions_of(b"\x00\x00\x00\x00\x00\x01\x00\x01o\x7f\xff\xff\xff") == {}
+    assert partitions_of(b"\x00\x00\x00\x00\x00\x01\x00\x01\xff\x00\x00\x00\x00") == {}
+    assert partitions_of(b"\x00\x00\x00\x00\x00\x01\x00\x01o\xff\xff\xff\xff") == {}
+    # Two billion topics, each of which ends where it began.
+    assert partitions_of(b"\x00\x00\x7f\xff\xff\xff" + b"\xff\xfa" * 20) == {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from penstock.broker.delivery.share import Connected
 from penstock.model.limits import SHARE_SESSION_PARTITIONS_MAX, SHARE_SESSIONS_MAX
 from penstock.protocol.kafka.errors import ErrorCode
 
@@ -32,13 +33,15 @@ class Member(NamedTuple):
 class ShareSession:
     """What one member fetches from, in the order in which it gets it."""
 
-    __slots__ = ("connection", "epoch", "member", "partitions")
+    __slots__ = ("connection", "epoch", "lease_ms", "member", "partitions")
 
-    def __init__(self, member: Member, connection: object, partitions: dict[Key, None]) -> None:
+    def __init__(self, member: Member, connection: Connected, partitions: dict[Key, None]) -> None:
         self.member = member
         self.connection = connection
         self.partitions = partitions
         self.epoch = 1
+        # Of the group; 0 as long as it is not known.
+        self.lease_ms = 0
 
     def move_to_end(self, key: Key) -> None:
         """It got messages: next time the others come first, so that none starves."""
@@ -58,11 +61,14 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def of(self, member: Member) -> ShareSession | None:
+        return self._sessions.get(member)
+
     def fetch(
         self,
         member: Member,
         epoch: int,
-        connection: object,
+        connection: Connected,
         *,
         wanted: Iterable[Key],
         forgotten: Iterable[Key],
@@ -90,7 +96,7 @@ class ShareSessions:
         return session
 
     def acknowledge(
-        self, member: Member, epoch: int, connection: object
+        self, member: Member, epoch: int, connection: Connected
     ) -> ShareSession | ErrorCode:
         """The session that a ShareAcknowledge is about."""
         if epoch == INITIAL_EPOCH:
@@ -106,7 +112,7 @@ class ShareSessions:
         return session
 
     def _begin(
-        self, member: Member, connection: object, partitions: dict[Key, None]
+        self, member: Member, connection: Connected, partitions: dict[Key, None]
     ) -> ShareSession | ErrorCode:
         earlier = self._sessions.get(member)
         if earlier is not None:
@@ -118,10 +124,12 @@ class ShareSessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = self._sessions[member] = ShareSession(member, connection, partitions)
         self._partition_count += len(partitions)
+        connection.on_close(session, lambda: self.end(session))
         return session
 
     def end(self, session: ShareSession) -> None:
         """It was closed, or its connection is gone; perhaps another has taken its place."""
         if self._sessions.get(session.member) is session:
             del self._sessions[session.member]
+            session.connection.forget(session)
             self._partition_count -= len(session.partitions)

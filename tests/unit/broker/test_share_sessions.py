@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from penstock.broker.kafka import share_sessions
-from penstock.broker.kafka.share_sessions import Key, Member, ShareSession, ShareSessions
+from penstock.broker import share_sessions
+from penstock.broker.share_sessions import Key, Member, ShareSession, ShareSessions
 from penstock.protocol.kafka.errors import ErrorCode
 
 ME = Member("g", "m")
-HERE = object()
+
+
+class Connection:
+    """As far as sessions need one."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.waiting: dict[object, Callable[[], None]] = {}
+
+    def on_close(self, waiter: object, then: Callable[[], None]) -> None:
+        self.waiting[waiter] = then
+
+    def forget(self, waiter: object) -> None:
+        self.waiting.pop(waiter, None)
+
+
+HERE = Connection()
 A, B, C = ((b"a" * 16, 0), (b"a" * 16, 1), (b"b" * 16, 0))
 
 
@@ -22,7 +39,7 @@ def fetch(
     forgotten: Iterable[Key] = (),
     *,
     member: Member = ME,
-    connection: object = HERE,
+    connection: Connection = HERE,
     settles: bool = False,
 ) -> ShareSession | ErrorCode:
     return sessions.fetch(
@@ -73,7 +90,7 @@ def test_nobody_has_a_session_that_was_not_opened() -> None:
 def test_a_session_is_of_its_connection() -> None:
     sessions = ShareSessions()
     opened(sessions, A)
-    assert fetch(sessions, 1, connection=object()) is ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert fetch(sessions, 1, connection=Connection()) is ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 def test_who_begins_holds_nothing_to_settle() -> None:
@@ -103,6 +120,16 @@ def test_the_end_of_an_earlier_connection_does_not_end_the_next_session() -> Non
     later = opened(sessions, B)
     sessions.end(earlier)
     assert fetch(sessions, 1) is later
+
+
+def test_a_session_ends_with_its_connection_and_leaves_nothing_there() -> None:
+    sessions, here = ShareSessions(), Connection()
+    for _ in range(3):
+        fetch(sessions, 0, [A], connection=here)
+        assert len(here.waiting) == 1
+    for gone in list(here.waiting.values()):
+        gone()
+    assert (len(sessions), here.waiting) == (0, {})
 
 
 def test_epochs_begin_again_after_the_last() -> None:

@@ -1,0 +1,266 @@
+"""`penstock groups`: list, describe, reset, delete; and `penstock subscriptions`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.output import Row, note, say, show_json, show_rows, show_table
+from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.starts import WAYS, choose_partitions, parse_start
+from penstock.model.errors import GroupNotEmpty, InvalidRequest
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.client.group_admin import GroupDescription
+    from penstock.client.starts import Start
+
+app = typer.Typer(
+    help="List, describe, reset and delete groups of consumers.", no_args_is_help=True
+)
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """From where to where a group goes in one partition."""
+
+    topic: str
+    partition: int
+    now: int | None
+    then: int
+    lag_now: int
+    lag_then: int
+
+
+@app.command("list")
+def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+    """List the groups: how many members each has, what it reads, and how far it is behind.
+
+    \b
+    Examples:
+      penstock groups list
+      penstock groups list --json
+    """
+
+    async def work(mq: Client) -> None:
+        rows = [
+            {
+                "group": group.name,
+                "kind": group.kind,
+                "state": group.state,
+                "members": len(group.members),
+                "topics": group.topics,
+                "lag": group.lag,
+            }
+            for group in await mq.groups.describe_all()
+        ]
+        show_rows(
+            rows,
+            as_json=as_json,
+            columns=("group", "kind", "state", "members", "topics", "lag"),
+            empty="There are no groups yet: `penstock consume TOPIC --group NAME` makes one.",
+        )
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def describe(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+    """Show a group's members, and in each partition who has it and how far it is behind.
+
+    \b
+    Examples:
+      penstock groups describe billing
+      penstock groups describe billing --json
+    """
+
+    async def work(mq: Client) -> None:
+        _show(await mq.groups.describe(group), as_json=as_json)
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def reset(
+    group: Group,
+    to: Annotated[str, typer.Option(metavar="WHERE", help=WAYS)],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="Only in this topic; repeatable. Else in all it reads."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="NUMBER", help="Only in this partition.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only shown.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    """Let a group go on reading elsewhere.
+
+    Shows what would change, and changes it with --yes. Stop the group's consumers first: while it
+    has members it is not moved.
+
+    \b
+    Examples:
+      penstock groups reset billing --to earliest
+      penstock groups reset billing --topic orders --to 2h-ago --yes
+      penstock groups reset billing --topic orders --partition 0 --to 1500 --yes
+    """
+    start = parse_start(to, time.time_ns() // 1_000_000)
+
+    async def work(mq: Client) -> None:
+        described = await mq.groups.describe(group)
+        if described.members:
+            names = ", ".join(sorted({member.name for member in described.members}))
+            raise GroupNotEmpty(
+                f"Group {group} has {len(described.members)} members ({names}): stop them first."
+            )
+        moves = await _moves(mq, described, topic or described.topics, partition, start)
+        if as_json:
+            show_json([asdict(move) for move in moves])
+        else:
+            show_table([asdict(move) for move in moves], _Move.__match_args__)
+        if not yes:
+            note("Nothing has changed: --yes does it.")
+            return
+        await mq.groups.move(group, {(move.topic, move.partition): move.then for move in moves})
+        note(f"Group {group} goes on there.")
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def delete(
+    group: Group,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete a group: its place in every topic is forgotten.
+
+    Topics that it read point to point are everybody's then. A group that has members stays.
+
+    \b
+    Examples:
+      penstock groups delete billing
+      penstock groups delete billing --yes
+    """
+    if not yes:
+        typer.confirm(f"Delete {group} and its place in every topic?", abort=True, err=True)
+
+    async def work(mq: Client) -> None:
+        await mq.groups.delete(group)
+        note(f"Group {group} deleted.")
+
+    run_with_client(bootstrap, work)
+
+
+def subscriptions(
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="This topic only.", show_default=False)
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    """Show which groups read which topics, and whether one alone may.
+
+    In the mode publish-subscribe every group gets every message; point-to-point is for one group.
+
+    \b
+    Examples:
+      penstock subscriptions
+      penstock subscriptions orders --json
+    """
+
+    async def work(mq: Client) -> None:
+        rows = [
+            {
+                "topic": each.topic,
+                "mode": "point-to-point" if each.is_point_to_point else "publish-subscribe",
+                "groups": list(each.groups),
+            }
+            for each in await mq.groups.subscriptions(topic or "")
+        ]
+        show_rows(
+            rows,
+            as_json=as_json,
+            columns=("topic", "mode", "groups"),
+            empty="No group reads anything yet.",
+        )
+
+    run_with_client(bootstrap, work)
+
+
+def _show(group: GroupDescription, *, as_json: bool) -> None:
+    names = {member.member_id: member.name for member in group.members}
+    members: list[Row] = [
+        {
+            "member": member.member_id,
+            "name": member.name,
+            "host": member.host,
+            "instance": member.instance_id,
+            "epoch": member.epoch,
+            "topics": list(member.topics),
+            "partitions": [f"{topic}-{number}" for topic, number in member.partitions],
+        }
+        for member in group.members
+    ]
+    places: list[Row] = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed": place.committed,
+            "end": place.end,
+            "lag": place.lag,
+            "member": place.member_id,
+            "read_by": names.get(place.member_id or ""),
+        }
+        for place in group.places
+    ]
+    if as_json:
+        show_json(
+            {
+                "group": group.name,
+                "kind": group.kind,
+                "state": group.state,
+                "assignor": group.assignor or None,
+                "epoch": group.epoch,
+                "lag": group.lag,
+                "members": members,
+                "places": places,
+            }
+        )
+        return
+    how = f", assigned by {group.assignor}" if group.assignor and members else ""
+    say(f"Group {group.name}: {group.kind}, {group.state}{how}, lag {group.lag}.")
+    if members:
+        show_table(members, ("member", "host", "epoch", "topics"))
+    if places:
+        show_table(places, ("topic", "partition", "committed", "end", "lag", "read_by"))
+
+
+async def _moves(
+    mq: Client, group: GroupDescription, topics: list[str], partition: int | None, start: Start
+) -> list[_Move]:
+    """From where to where, in each partition meant."""
+    if not topics:
+        raise InvalidRequest(f"Group {group.name} has read nothing yet: say in which --topic.")
+    if partition is not None and len(topics) > 1:
+        raise InvalidRequest(
+            f"{len(topics)} topics have a partition {partition}: give one --topic."
+        )
+    committed = {(place.topic, place.partition): place.committed for place in group.places}
+    moves = []
+    for topic in topics:
+        description = await mq.admin.describe_topic(topic)
+        for each in choose_partitions(description, partition, start):
+            now = committed.get((topic, each.partition))
+            then = await mq.admin.find_offset(topic, each.partition, start)
+            before = each.log_start_offset if now is None else now
+            lags = (max(each.high_watermark - offset, 0) for offset in (before, then))
+            moves.append(_Move(topic, each.partition, now, then, *lags))
+    return moves

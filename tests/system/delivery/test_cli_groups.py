@@ -1,0 +1,109 @@
+"""`penstock groups` and `penstock subscriptions`, by the real command."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.system.test_cli import Commands
+
+SECONDS_MAX = 20
+
+
+@pytest.fixture
+def commands(penstock_broker: str) -> Commands:
+    return Commands(penstock_broker)
+
+
+def test_a_group_is_listed_described_moved_and_deleted(
+    commands: Commands, penstock_topic: str
+) -> None:
+    """R-DEL-4, R-DEL-10: with members, their lag, and what may not be done while there are any."""
+    group = f"group-of-{penstock_topic}"
+    commands.run("topics", "create", penstock_topic, "--partitions", "2")
+    commands.produce(penstock_topic, [str(number) for number in range(10)], "--partition", "0")
+    commands.run("consume", penstock_topic, "--group", group, "--max", "4")
+    [listed] = [row for row in listing(commands) if row["group"] == group]
+    assert (listed["members"], listed["state"], listed["lag"]) == (0, "Empty", 6)
+
+    reader = commands.start("consume", penstock_topic, "--group", group)
+    try:
+        described = wait_for_members(commands, group)
+        assert described["kind"] == "consumer"
+        assert [place["read_by"] for place in described["places"]] == ["penstock-cli"] * 2
+        for words in (("reset", group, "--to", "earliest", "--yes"), ("delete", group, "--yes")):
+            assert "member" in commands.run("groups", *words, code=1)[1]
+    finally:
+        reader.send_signal(signal.SIGINT)
+        reader.communicate(timeout=SECONDS_MAX)
+
+    reset = ("groups", "reset", group, "--to", "earliest")
+    shown, remark = commands.run(*reset)
+    assert "Nothing has changed" in remark
+    assert shown.decode().split("\n")[1].split() == [penstock_topic, "0", "10", "0", "0", "10"]
+    assert describe(commands, group)["lag"] == 0
+    commands.run(*reset, "--yes")
+    assert describe(commands, group)["lag"] == 10
+    one = ("--topic", penstock_topic, "--partition", "0")
+    commands.run("groups", "reset", group, "--to", "7", *one, "--yes")
+    assert describe(commands, group)["places"][0]["committed"] == 7
+    commands.run("groups", "reset", group, "--to", "1h-ago", *one, "--yes")
+    assert describe(commands, group)["places"][0]["committed"] == 0
+    assert "no offset 11" in commands.run("groups", "reset", group, "--to", "11", *one, code=1)[1]
+    assert "--partition" in commands.run("groups", "reset", group, "--to", "1", code=1)[1]
+
+    subscriptions = commands.value("subscriptions", penstock_topic)
+    assert subscriptions == [
+        {"topic": penstock_topic, "mode": "publish-subscribe", "groups": [group]}
+    ]
+    commands.run("groups", "delete", group, "--yes")
+    assert "There is no group" in commands.run("groups", "describe", group, code=1)[1]
+    assert group not in [row["group"] for row in listing(commands)]
+
+
+def test_two_readers_of_a_group_end_when_all_is_read(
+    commands: Commands, penstock_topic: str
+) -> None:
+    """R-DEL-4: --until-end is the end of what the group has to read, whoever of it reads it."""
+    group = f"group-of-{penstock_topic}"
+    commands.run("topics", "create", penstock_topic, "--partitions", "4")
+    for partition in range(4):
+        commands.produce(
+            penstock_topic,
+            [f"{partition}-{number}" for number in range(25)],
+            "--partition",
+            str(partition),
+        )
+    words = ("consume", penstock_topic, "--group", group, "--until-end", "--timeout", "15s")
+    readers = [commands.start(*words) for _ in range(2)]
+    outputs = [reader.communicate(timeout=2 * SECONDS_MAX) for reader in readers]
+    assert [reader.returncode for reader in readers] == [0, 0], outputs
+    read = [line for output, _ in outputs for line in output.splitlines()]
+    assert sorted(set(read)) == sorted(
+        f"{partition}-{number}".encode() for partition in range(4) for number in range(25)
+    )
+    assert describe(commands, group)["lag"] == 0
+
+
+def listing(commands: Commands) -> list[dict[str, object]]:
+    found = commands.value("groups", "list")
+    assert isinstance(found, list)
+    return found
+
+
+def describe(commands: Commands, group: str) -> dict[str, Any]:
+    found = commands.value("groups", "describe", group)
+    assert isinstance(found, dict)
+    return found
+
+
+def wait_for_members(commands: Commands, group: str) -> dict[str, Any]:
+    give_up_at_s = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < give_up_at_s:
+        described = describe(commands, group)
+        if described["members"]:
+            return described
+    raise AssertionError("nobody joined")

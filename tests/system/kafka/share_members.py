@@ -1,0 +1,111 @@
+"""Members of share groups for the tests: of librdkafka in a thread, of Java in a process.
+
+Each tells what it got. Invariant: what is told is in the order in which the member got it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from confluent_kafka import AcknowledgeType, ShareConsumer
+
+from tests.system.kafka.provide import java
+
+
+class Got(NamedTuple):
+    """A message, with how often it was delivered."""
+
+    offset: int
+    delivery_count: int
+    value: str
+
+
+class LibrdkafkaMember:
+    """Polls until the end, and acknowledges as it is told."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, how: AcknowledgeType = AcknowledgeType.ACCEPT
+    ) -> None:
+        self.got: list[Got] = []
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "log_level": 0,
+            "share.acknowledgement.mode": "explicit",
+        }
+        self._consumer = ShareConsumer(settings)
+        self._consumer.subscribe([topic])
+        self._how = how
+        self._leaving = threading.Event()
+        self._polling = threading.Thread(target=self._poll)
+
+    def _poll(self) -> None:
+        while not self._leaving.is_set():
+            for message in self._consumer.poll(0.1):
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert value is not None
+                self.got.append(Got(message.offset(), message.delivery_count(), value.decode()))
+                self._consumer.acknowledge(message, self._how)
+
+    def __enter__(self) -> Self:
+        self._polling.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leaving.set()
+        self._polling.join()
+        self._consumer.close()
+
+
+class JavaMember:
+    """The same with Kafka's own consumer. how: ACCEPT, RELEASE, REJECT, or HOLD: it stops with the
+    first message in its hand, and its others behind it."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, how: str = "ACCEPT") -> None:
+        self.got: list[Got] = []
+        command = java().with_arguments("ForeignShareConsumer", bootstrap, group, topic, how)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._reading = threading.Thread(target=self._read)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            offset, count, value = line.rstrip("\n").split(" ", 2)
+            self.got.append(Got(int(offset), int(count), value))
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def leave(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        assert self._process.wait(60) == 0
+
+    def __enter__(self) -> Self:
+        self._reading.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._reading.join()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()

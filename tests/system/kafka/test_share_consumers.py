@@ -1,0 +1,251 @@
+"""Share consumers of Java and of librdkafka (KIP-932): they share a partition message by message,
+with one another and with our own, and each message is one's at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from confluent_kafka import AcknowledgeType
+
+import penstock
+from tests.system.kafka.conftest import CreateTopic
+from tests.system.kafka.drivers.driver import until
+from tests.system.kafka.drivers.remote import JavaDriver
+from tests.system.kafka.drivers.table import Clients
+from tests.system.kafka.messages import Message
+from tests.system.kafka.peer import IS_KAFKA
+from tests.system.kafka.provide import java
+from tests.system.kafka.share_members import Got, JavaMember, LibrdkafkaMember
+
+GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+COUNT = 200
+
+Begin = Callable[[str, str], None]
+Publish = Callable[[str, range], None]
+
+
+@pytest.fixture(scope="module")
+def begin(bootstrap: str) -> Iterator[Begin]:
+    """Makes a group that stands at the beginning of a topic."""
+    driver = JavaDriver(bootstrap)
+
+    def make(group: str, topic: str) -> None:
+        def is_set() -> bool:
+            where = ("--bootstrap-server", bootstrap, "--group", group, "--topic", topic)
+            said = driver.call(
+                "tool",
+                name=GROUPS,
+                arguments=[*where, "--reset-offsets", "--to-earliest", "--execute"],
+                input="",
+            )
+            return said["code"] == 0 and "rror" not in said["printed"]
+
+        with LibrdkafkaMember(bootstrap, group, topic):
+            until(
+                lambda: group in driver.tool(GROUPS, "--bootstrap-server", bootstrap, "--list"),
+                "the group is there",
+            )
+        until(is_set, "it stands at the beginning")
+
+    yield make
+    driver.close()
+
+
+@pytest.fixture
+def publish(clients: Clients) -> Publish:
+    """In batches of ten: Kafka leases whole ones."""
+
+    def send(topic: str, numbers: range) -> None:
+        for first in range(numbers.start, numbers.stop, 10):
+            some = range(first, min(first + 10, numbers.stop))
+            messages = [Message(key=None, value=b"%d" % number) for number in some]
+            clients["confluent-kafka"].produce(topic, messages)
+
+    return send
+
+
+def values(*got: Sequence[Got]) -> list[int]:
+    return sorted(int(one.value) for some in got for one in some)
+
+
+def test_the_console_consumer_takes_everything_once(
+    bootstrap: str,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+) -> None:
+    """R-DEL-3: Kafka's own tool; who comes after it finds nothing."""
+    create_topic(topic, 3)
+    begin(group, topic)
+    publish(topic, range(COUNT))
+    where = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group)
+
+    def run() -> list[int]:
+        command = java().with_arguments(CONSOLE_CONSUMER, *where, "--timeout-ms", "3000")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return sorted(int(line) for line in done.stdout.split() if line.isdigit())
+
+    assert run() == list(range(COUNT))
+    assert run() == []
+
+
+def test_two_of_java_share_one_partition(
+    bootstrap: str,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+) -> None:
+    create_topic(topic, 1)
+    begin(group, topic)
+    with JavaMember(bootstrap, group, topic) as one, JavaMember(bootstrap, group, topic) as two:
+        published = 0
+
+        def both_work() -> bool:
+            nonlocal published
+            publish(topic, range(published, published + 20))
+            published += 20
+            return bool(one.got) and bool(two.got)
+
+        until(both_work, "both get messages of the one partition")
+        until(lambda: len(one.got) + len(two.got) >= published, "all of them come")
+        assert values(one.got, two.got) == list(range(published))
+        assert {got.delivery_count for got in one.got + two.got} == {1}
+        one.leave()
+        two.leave()
+
+
+def test_what_a_killed_one_held_comes_to_the_other(
+    bootstrap: str,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+) -> None:
+    """Long before its lease ends, which is 30 s."""
+    create_topic(topic, 1)
+    begin(group, topic)
+    publish(topic, range(50))
+    with JavaMember(bootstrap, group, topic, "HOLD") as holder:
+        until(lambda: bool(holder.got), "it holds messages")
+        with LibrdkafkaMember(bootstrap, group, topic) as other:
+            holder.kill()
+            until(lambda: len(other.got) >= 50, "the other has them all")
+            assert values(other.got) == list(range(50))
+
+
+def test_java_librdkafka_and_ours_are_one_group(
+    bootstrap: str,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+) -> None:
+    """R-DEL-3: each message is one's, whichever client it has."""
+    if IS_KAFKA:
+        return  # it has no clients of ours
+    create_topic(topic, 1)
+    begin(group, topic)
+
+    async def ours(stop: asyncio.Event, got: list[int]) -> None:
+        async with (
+            penstock.connect(bootstrap) as mq,
+            mq.share(topic, group=group) as consumer,
+        ):
+            while not stop.is_set():
+                for message in await consumer.fetch(10, timeout_s=0.1):
+                    got.append(int(message.value or b""))
+                    await message.ack()
+
+    async def together() -> tuple[int, list[int]]:
+        stop, mine = asyncio.Event(), list[int]()
+        working = asyncio.create_task(ours(stop, mine))
+        published = 0
+        try:
+            while not (mine and java_member.got and librdkafka_member.got):
+                await asyncio.to_thread(publish, topic, range(published, published + 30))
+                published += 30
+                assert published < 30_000
+                assert not working.done()
+            while len(mine) + len(java_member.got) + len(librdkafka_member.got) < published:
+                await asyncio.sleep(0.05)
+        finally:
+            stop.set()
+            await working
+        return published, mine
+
+    with (
+        JavaMember(bootstrap, group, topic) as java_member,
+        LibrdkafkaMember(bootstrap, group, topic) as librdkafka_member,
+    ):
+        published, mine = asyncio.run(asyncio.wait_for(together(), 60))
+        all_of_them = sorted([*mine, *values(java_member.got, librdkafka_member.got)])
+        assert all_of_them == list(range(published))
+
+
+@pytest.mark.parametrize("kind", ["java", "librdkafka"])
+def test_what_is_released_comes_again_until_it_is_given_up(
+    bootstrap: str,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+    kind: str,
+) -> None:
+    """R-DEL-9: five deliveries, each counted; then nobody gets it."""
+    create_topic(topic, 1)
+    begin(group, topic)
+    publish(topic, range(1))
+    made = (
+        JavaMember(bootstrap, group, topic, "RELEASE")
+        if kind == "java"
+        else LibrdkafkaMember(bootstrap, group, topic, AcknowledgeType.RELEASE)
+    )
+    with made as member:
+        until(lambda: len(member.got) == 5, "it comes five times")
+        assert [one.delivery_count for one in member.got] == [1, 2, 3, 4, 5]
+        assert {one.value for one in member.got} == {"0"}
+        publish(topic, range(1, 2))
+        until(lambda: member.got[-1].value == "1", "and no sixth time")
+
+
+@pytest.mark.parametrize("kind", ["java", "librdkafka"])
+def test_what_is_rejected_is_given_up_at_once(
+    bootstrap: str,
+    clients: Clients,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+    kind: str,
+) -> None:
+    """R-DEL-9: here it is a dead letter then; Kafka has none."""
+    create_topic(topic, 1)
+    begin(group, topic)
+    publish(topic, range(5))
+    made = (
+        JavaMember(bootstrap, group, topic, "REJECT")
+        if kind == "java"
+        else LibrdkafkaMember(bootstrap, group, topic, AcknowledgeType.REJECT)
+    )
+    with made as member:
+        until(lambda: len(member.got) == 5, "it gets them")
+    with LibrdkafkaMember(bootstrap, group, topic) as after:
+        publish(topic, range(5, 6))
+        until(lambda: bool(after.got), "what comes after them comes")
+        assert [one.value for one in after.got] == ["5"]
+    if not IS_KAFKA:
+        letters = f"dead-letters.{group}"
+        found = clients["confluent-kafka"].consume({letters: 5})[letters]
+        assert sorted(one.value or b"" for one in found) == [b"%d" % n for n in range(5)]

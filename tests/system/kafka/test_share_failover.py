@@ -1,0 +1,58 @@
+"""Share consumers while the leader of their partition is killed (SIGKILL): all that was published
+comes, from whichever broker leads then (R-DEL-3, R-REP-2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster_support import Cluster
+from tests.system.kafka.drivers.driver import PATIENCE_S, until
+from tests.system.kafka.share_members import JavaMember, LibrdkafkaMember
+
+TOPIC, GROUP = "jobs", "workers"
+ROUNDS = 3
+EACH = 300
+
+
+def test_share_consumers_follow_the_leader(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster", 3) as cluster:
+        bootstrap = ",".join(cluster.addresses.values())
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        for made in admin.create_topics([NewTopic(TOPIC, 1, 3)]).values():
+            made.result(PATIENCE_S)
+        producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
+
+        def leader() -> int:
+            found = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions[0].leader
+            assert isinstance(found, int)
+            return found
+
+        with (
+            JavaMember(bootstrap, GROUP, TOPIC) as java_member,
+            LibrdkafkaMember(bootstrap, GROUP, TOPIC) as librdkafka_member,
+        ):
+
+            def missing() -> set[int]:
+                # A member's list may grow meanwhile.
+                got = [*java_member.got, *librdkafka_member.got]
+                return set(range(published)) - {int(one.value) for one in got}
+
+            published = 0
+            for round_number in range(ROUNDS):
+                for number in range(published, published + EACH):
+                    producer.produce(TOPIC, b"%d" % number, partition=0)
+                    producer.poll(0)
+                published += EACH
+                if round_number < ROUNDS - 1:
+                    killed = leader()
+                    cluster.kill(killed)
+                    assert producer.flush(PATIENCE_S) == 0
+                    until(lambda: not missing(), f"all of it comes without broker {killed}")
+                    cluster.start(killed)
+            assert producer.flush(PATIENCE_S) == 0
+            until(lambda: not missing(), "all of it comes")
