@@ -14,6 +14,8 @@ from typing import Self
 class BrokerProcess:
     """`penstock up` on a folder; it ends with the `with`."""
 
+    module = "penstock.cli"
+
     def __init__(self, data: Path, *settings: str) -> None:
         self.address = "127.0.0.1:0"
         self._data = data
@@ -44,7 +46,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         """On the same port as before, if there was one."""
-        command = [sys.executable, "-m", "penstock.cli", "up", "--data", str(self._data)]
+        command = [sys.executable, "-m", self.module, "up", "--data", str(self._data)]
         command += ["--listen", self.address]
         for setting in self._settings:
             command += ["--set", setting]
