@@ -65,7 +65,7 @@ class _Short(_Piece[AnyStr]):
     __slots__ = ("_content",)
 
     def __init__(self, content: AnyStr) -> None:
-        self._content = content
+        self._content: AnyStr = content
         self.length = len(content)
 
     def is_at(self, text: AnyStr, position: int) -> bool:
@@ -82,7 +82,7 @@ class _Long(_Piece[AnyStr]):
     __slots__ = ("_expression",)
 
     def __init__(self, source: AnyStr, length: int) -> None:
-        self._expression = re.compile(source, re.DOTALL)
+        self._expression: re.Pattern[AnyStr] = re.compile(source, re.DOTALL)
         self.length = length
 
     def is_at(self, text: AnyStr, position: int) -> bool:
