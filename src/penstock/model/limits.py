@@ -219,8 +219,11 @@ FILTER_KEY_BYTES_MAX: Final = 4 * KIB
 # A longer value is no number (64-bit ones have 20 digits); reading it would take long.
 FILTER_NUMBER_BYTES_MAX: Final = 64
 # A pattern is looked for in values up to this size; with `_` in it that may take its length times
-# the pattern's, some 15 ms for the longest of both.
+# the pattern's.
 FILTER_LIKE_BYTES_MAX: Final = 4 * KIB
+# What one message may cost, in comparisons of a tenth of a microsecond: looking is not interrupted
+# within a message, and nobody should wait for longer than a millisecond.
+FILTER_COST_MAX: Final = 10_000
 # Filters that a broker keeps ready, some 100 kB each at the most; others are parsed again.
 FILTERS_KEPT_MAX: Final = 256
 # What one filtered fetch looks at, decompressed, before it answers with what it has found; one

@@ -2,7 +2,8 @@
 
 A batch is opened once, and only its records' keys and headers are looked at. One of which all
 messages pass is handed on as the bytes it is; of one where none does nothing is left but that
-`next_offset` is beyond it. Long work, in pieces: for `broker.delivery.fair_turns`.
+`next_offset` is beyond it. Long work, in pieces, and what takes long in one go as jobs of a thread:
+for `broker.delivery.fair_turns`.
 
 The invariants (R-DEL-12): every message from the asked offset to before `next_offset` was looked at
 once, and those that pass are in the payload; and a batch is never put together again from bytes
@@ -11,9 +12,10 @@ whose checksum was wrong.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from penstock.broker.delivery.fair_turns import Pieces
 from penstock.coordination.filter.filters import CompiledFilter
 from penstock.model.errors import CorruptBatch, CorruptLog, InvalidBatch, OffsetOutOfRange
 from penstock.model.ids import TopicPartition
@@ -30,6 +32,10 @@ _PIECE_COST: Final = 5_000
 # put together, in the time of one comparison.
 _BATCH_COST: Final = 50
 _BYTES_PER_COST: Final = 128
+# What may be decompressed, or put together, between two pauses: about a millisecond of gzip; of
+# batches that take more than the second, it is likely that they do not stay within the first.
+_AT_ONCE_BYTES_MAX: Final = 256 * KIB
+_AT_ONCE_COMPRESSED_BYTES_MAX: Final = 64 * KIB
 # Beyond a level of 1, gzip takes longer than everything else here.
 _COMPRESSION_LEVEL: Final = 1
 
@@ -61,7 +67,7 @@ class FilteredPart(NamedTuple):
 
 def filtered_read(
     partition: Readable, offset: int, max_bytes: int, compiled: CompiledFilter
-) -> Generator[None, None, FilteredPart]:
+) -> Pieces[FilteredPart]:
     """What passes, from the offset on: whole batches of at most `max_bytes` together, but one if
     there is one before FILTERED_BYTES_MAX were looked at.
 
@@ -103,7 +109,7 @@ class _Reading:
         self._looked_bytes = 0
         self._piece_left = _PIECE_COST
 
-    def work(self) -> Generator[None, None, None]:
+    def work(self) -> Pieces[None]:
         # It may be closed in a pause: then whoever asked looks for it again.
         while self._looked_bytes < FILTERED_BYTES_MAX and self._partition.is_open:
             stored = memoryview(self._partition.read(self.next_offset, _READ_BYTES).read())
@@ -113,7 +119,7 @@ class _Reading:
             while position < len(stored) and self._looked_bytes < FILTERED_BYTES_MAX:
                 self._piece_left -= _BATCH_COST
                 if self._piece_left <= 0:
-                    yield
+                    yield None
                     self._piece_left = _PIECE_COST
                 header = self._check(stored, position)
                 if self.payload and self._payload_bytes + header.length > self._max_bytes:
@@ -134,41 +140,65 @@ class _Reading:
                 f"{error} Run `penstock inspect` on the broker's data folder."
             ) from None
 
-    def _look_at(self, header: BatchHeader, batch: memoryview) -> Generator[None, None, None]:
+    def _look_at(self, header: BatchHeader, batch: memoryview) -> Pieces[None]:
         compiled = self._compiled
-        selection = Selection(
-            header,
-            batch,
-            OPENED_BATCH_BYTES_MAX,
-            self.next_offset,
-            compiled.encoded_places,
-            compiled.needs_key,
-            compiled.test,
-        )
+        selection = yield from self._opened(header, batch)
         # What a small batch decompresses to counts.
         self._looked_bytes += max(0, selection.size_bytes - header.length)
         self._piece_left -= selection.size_bytes // _BYTES_PER_COST
         is_more = True
         while is_more:
             if self._piece_left <= 0:
-                yield
+                yield None
                 self._piece_left = _PIECE_COST
             records_max = max(1, self._piece_left // compiled.cost)
             is_more = selection.look(records_max)
             self._piece_left -= min(records_max, header.record_count) * compiled.cost
         if selection.kept_count:
-            self._keep(header, batch, selection)
+            yield from self._keep(header, batch, selection)
 
-    def _keep(self, header: BatchHeader, batch: memoryview, selection: Selection) -> None:
+    def _opened(self, header: BatchHeader, batch: memoryview) -> Pieces[Selection]:
+        compiled = self._compiled
+
+        def opened(bytes_max: int) -> Selection:
+            return Selection(
+                header,
+                batch,
+                bytes_max,
+                start_offset,
+                compiled.encoded_places,
+                compiled.needs_key,
+                compiled.test,
+            )
+
+        start_offset = self.next_offset
+        if not header.codec:
+            return opened(OPENED_BATCH_BYTES_MAX)
+        if header.length <= _AT_ONCE_COMPRESSED_BYTES_MAX:
+            try:
+                return opened(_AT_ONCE_BYTES_MAX)
+            except InvalidBatch:
+                pass  # it is larger, or damaged, which is found once more
+        selection: Selection = yield partial(opened, OPENED_BATCH_BYTES_MAX)
+        self._piece_left = _PIECE_COST
+        return selection
+
+    def _keep(self, header: BatchHeader, batch: memoryview, selection: Selection) -> Pieces[None]:
         kept: Buffer = batch
         if not selection.is_whole:
-            kept = join_records(
+            join = partial(
+                join_records,
                 header,
                 selection.pieces(),
                 selection.kept_count,
                 selection.newest_ms,
                 _COMPRESSION_LEVEL,
             )
+            if selection.size_bytes <= _AT_ONCE_BYTES_MAX:
+                kept = join()
+            else:
+                kept = yield join
+                self._piece_left = _PIECE_COST
         self.payload.append(kept)
         self._payload_bytes += len(kept)
         self._piece_left -= len(kept) // _BYTES_PER_COST

@@ -28,7 +28,9 @@ from penstock.coordination.filter.values import number_of
 from penstock.coordination.filter.words import VALUE, Words
 from penstock.model.delivery_errors import InvalidFilter
 from penstock.model.limits import (
+    FILTER_COST_MAX,
     FILTER_EXPRESSION_BYTES_MAX,
+    FILTER_LIKE_BYTES_MAX,
     FILTER_NESTING_MAX,
     FILTER_NODES_MAX,
     FILTER_NUMBER_BYTES_MAX,
@@ -157,12 +159,20 @@ class Parser:
             escape = token.text
         if left.kind not in (Kind.FIELD, Kind.TEXT):
             raise self._words.problem(word, f"LIKE looks at text, and this is {left.kind.value}")
+        for _ in range(pattern.text.count("%")):
+            self._count()
         try:
-            matches, cost = like(pattern.text, escape)
+            made = like(pattern.text, escape)
         except BadPattern as error:
             raise self._words.problem(pattern, str(error)) from None
-        self.cost += cost
-        return evaluation.is_like(left, matches)
+        self.cost += made.cost
+        if self.cost > FILTER_COST_MAX:
+            raise self._words.problem(
+                pattern,
+                f"LIKE may take too long on values of {FILTER_LIKE_BYTES_MAX} bytes: shorten what "
+                "has _ in it and stands between two %, or use it less often",
+            )
+        return evaluation.is_like(left, made.matches)
 
     # --- values --------------------------------------------------------------------------------
 
@@ -273,7 +283,7 @@ class Parser:
         if self._nodes > FILTER_NODES_MAX:
             raise self._words.problem(
                 self._words.token,
-                f"it has more than {FILTER_NODES_MAX} names, values and operators",
+                f"it has more than {FILTER_NODES_MAX} names, values, operators and % of patterns",
             )
 
     def _nested(self, part: Callable[[], Operand]) -> Operand:

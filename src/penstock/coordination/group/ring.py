@@ -28,6 +28,9 @@ from penstock.model.limits import VIRTUAL_NODES_PER_MEMBER
 _RING: Final = 2**64
 _POINT_BYTES: Final = 8
 _DIGEST_BYTES: Final = 64
+# A point is one number, which sorts fast: its position, and behind it whose it is.
+_RANK_BITS: Final = 32
+_RANK_MASK: Final = 2**_RANK_BITS - 1
 
 
 def assign_ring(
@@ -36,74 +39,107 @@ def assign_ring(
     previous: Mapping[str, Assignment],  # noqa: ARG001 - an assignor's parameters
 ) -> dict[str, Assignment]:
     """See `assignors.Assignor`. The topics that the fewest read come first, as they have the least
-    choice; those with the same readers share one ring."""
-    readers_of: dict[TopicId, list[str]] = {}
-    for member in sorted(members):
-        for topic in members[member].topics:
-            readers_of.setdefault(topic, []).append(member)
-    topics_of: dict[tuple[str, ...], list[TopicId]] = {}
-    for topic, readers in readers_of.items():
+    choice; those with the same readers are handed out together."""
+    order = sorted(members)
+    topics_of: dict[tuple[int, ...], list[TopicId]] = {}
+    for topic, readers in _readers(order, members).items():
         topics_of.setdefault(tuple(readers), []).append(topic)
-    given: dict[str, list[Partition]] = {member: [] for member in members}
+    points_of = [
+        [
+            position << _RANK_BITS | rank
+            for position in _points(members[member].instance_id or member)
+        ]
+        for rank, member in enumerate(order)
+    ]
+    everybody = sorted(point for points in points_of for point in points)
+    given: list[list[Partition]] = [[] for _ in order]
+    # By rank, which is by name.
     for together in sorted(topics_of, key=lambda together: (len(together), together)):
-        names = {reader: members[reader].instance_id or reader for reader in together}
         partitions = [
             (topic, number)
             for topic in sorted(topics_of[together])
             for number in range(topics[topic])
         ]
-        _Ring(names, given).hand_out(partitions)
-    return {member: collect(partitions) for member, partitions in given.items()}
+        points = everybody
+        if _is_far_between(len(partitions), len(together), len(order)):
+            points = sorted(point for rank in together for point in points_of[rank])
+        _Ring(points, together, given).hand_out(partitions)
+    return {member: collect(given[rank]) for rank, member in enumerate(order)}
+
+
+def _readers(
+    order: Sequence[str], members: Mapping[str, MemberSubscription]
+) -> dict[TopicId, list[int]]:
+    readers_of: dict[TopicId, list[int]] = {}
+    for rank, member in enumerate(order):
+        for topic in members[member].topics:
+            readers_of.setdefault(topic, []).append(rank)
+    return readers_of
+
+
+def _is_far_between(partition_count: int, reader_count: int, member_count: int) -> bool:
+    """Whether it is less work to make a ring of the readers than to walk past all others on that
+    of everybody: to the same readers. With many sets of topics, either alone would take seconds."""
+    walked = partition_count * (member_count // reader_count - 1)
+    return walked > reader_count * VIRTUAL_NODES_PER_MEMBER
 
 
 class _Ring:
-    """The points of some members, and who of them still has room. Who is full stays full."""
+    """Points, and which of those whose they are read and still have room. Who is full stays so."""
 
-    def __init__(self, names: Mapping[str, str], given: dict[str, list[Partition]]) -> None:
-        """names: by which each member is known on the ring. A static member's outlives restarts."""
-        points = sorted(
-            (position, member) for member, name in names.items() for position in _points(name)
-        )
-        self._positions = [position for position, _ in points]
-        self._members = [member for _, member in points]
+    def __init__(
+        self, points: Sequence[int], readers: Sequence[int], given: list[list[Partition]]
+    ) -> None:
+        """points: of the readers, by their ranks, and perhaps of others. given: by rank."""
+        self._points = points
+        self._readers = frozenset(readers)
         self._given = given
-        self._loads = [len(given[member]) for member in names]
         self._share = self._extra = 0
-        # For each point one behind it, up to which everybody is full.
-        self._next = [*range(1, len(points)), 0]
+        # For points that were walked past, one behind it, up to which nobody has room.
+        self._next: dict[int, int] = {}
 
     def hand_out(self, partitions: Sequence[Partition]) -> None:
         """Each partition to the nearest member with room; those that stand nearest come first."""
-        self._share, self._extra = _level(self._loads, len(partitions))
+        loads = [len(self._given[reader]) for reader in self._readers]
+        self._share, self._extra = _level(loads, len(partitions))
         places = {partition: _place(partition) for partition in partitions}
         queue = []
         for partition, place in places.items():
-            point = bisect_left(self._positions, place) % len(self._positions)
-            queue.append(((self._positions[point] - place) % _RING, partition, point))
+            index = bisect_left(self._points, place << _RANK_BITS) % len(self._points)
+            index = self._room_from(index)
+            queue.append((self._distance(index, place), partition, index))
         heapify(queue)
         while queue:
-            _, partition, point = heappop(queue)
-            member = self._members[point]
-            if self._has_room(member):
-                self._extra -= len(self._given[member]) == self._share
-                self._given[member].append(partition)
+            _, partition, index = heappop(queue)
+            given = self._given[self._points[index] & _RANK_MASK]
+            if self._has_room(index):
+                self._extra -= len(given) == self._share
+                given.append(partition)
             else:
-                point = self._room_after(point)
-                distance = (self._positions[point] - places[partition]) % _RING
-                heappush(queue, (distance, partition, point))
+                index = self._room_from(index)
+                heappush(queue, (self._distance(index, places[partition]), partition, index))
 
-    def _has_room(self, member: str) -> bool:
-        load = len(self._given[member])
+    def _distance(self, index: int, place: int) -> int:
+        return ((self._points[index] >> _RANK_BITS) - place) % _RING
+
+    def _has_room(self, index: int) -> bool:
+        rank = self._points[index] & _RANK_MASK
+        if rank not in self._readers:
+            return False
+        load = len(self._given[rank])
         return load < self._share or (load == self._share and self._extra > 0)
 
-    def _room_after(self, point: int) -> int:
+    def _room_from(self, index: int) -> int:
+        """The point of a reader with room that is at this one, or the first behind it."""
         passed = []
-        while not self._has_room(self._members[point]):
-            passed.append(point)
-            point = self._next[point]
+        while not self._has_room(index):
+            passed.append(index)
+            index = self._next.get(index, index + 1)
+            if index == len(self._points):
+                index = 0
         for each in passed:
-            self._next[each] = point
-        return point
+            self._next[each] = index
+        return index
 
 
 def _level(loads: Sequence[int], count: int) -> tuple[int, int]:

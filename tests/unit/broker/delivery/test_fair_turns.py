@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
 from penstock.broker.delivery import fair_turns
-from penstock.broker.delivery.fair_turns import PIECES_PER_TURN, FairTurns, Work
+from penstock.broker.delivery.fair_turns import FairTurns, Pieces, Work
 from penstock.model.errors import CorruptLog, InternalError, PenstockError
 from penstock.model.limits import FILTERED_READS_MAX
 
 
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one piece each, however fast the machine is."""
+    monkeypatch.setattr(fair_turns, "_TURN_S", 0)
+
+
 class Peer:
+    """A client, and what waits to be sent to it."""
+
     def __init__(self) -> None:
+        self.is_writable = True
+        self.waiters: list[Callable[[], object]] = []
+
+    @property
+    def outbox(self) -> Peer:
+        return self
+
+    def when_room(self, unsent_bytes: int, then: Callable[[], None]) -> None:
+        assert unsent_bytes > 0
+        self.waiters.append(then)
+
+    def read(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter()
         self.is_writable = True
 
 
@@ -64,8 +88,18 @@ async def test_a_turn_is_bounded_whatever_is_asked_for() -> None:
     pieces = 0
     while len(bench.results) < 100:
         await asyncio.sleep(0)
-        assert len(bench.pieces) - pieces <= PIECES_PER_TURN
+        assert len(bench.pieces) - pieces <= 1
         pieces = len(bench.pieces)
+
+
+async def test_pieces_that_take_little_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a filter costs at the worst is mostly much more than what it does."""
+    monkeypatch.setattr(fair_turns, "_TURN_S", 3600)
+    bench = Bench()
+    for number in range(100):
+        bench.begin(f"client {number}", "work", 3)
+    await asyncio.sleep(0)
+    assert len(bench.results) == 100
 
 
 async def test_clients_take_turns_and_their_own_works_follow_one_another() -> None:
@@ -157,11 +191,16 @@ async def test_nothing_begins_for_a_client_that_does_not_read() -> None:
     await bench.settle()
     assert bench.results == ["quick"]
     assert bench.turns._next is None, "and it does not spin"
-    bench.turns._look_again()
+    slow = bench.clients["slow"]
+    assert len(slow.waiters) == 1
+    for waiter in slow.waiters:
+        waiter()  # some has left, and more was queued since
+    slow.waiters.clear()
+    await asyncio.sleep(0)
     await bench.settle()
     assert bench.results == ["quick"]
-    bench.clients["slow"].is_writable = True
-    bench.turns._look_again()
+    slow.read()
+    await asyncio.sleep(0)
     await bench.settle()
     assert bench.results == ["quick", "slow 0", "slow 1", "slow 2"]
 
@@ -173,7 +212,89 @@ async def test_a_client_that_never_read_and_left_is_forgotten() -> None:
     await bench.settle()
     for work in works:
         work.cancel()
-    bench.turns._look_again()
     await bench.settle()
     assert not bench.turns._lines
     assert not bench.turns._full
+
+
+class Jobs:
+    """Works of which each has one job, that waits for the test."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.may_end = threading.Event()
+        self.done: list[str] = []
+
+    def begin(self, client: str, error: Exception | None = None) -> Work[str]:
+        def job() -> str:
+            assert self.may_end.wait(10)
+            self.done.append(threading.current_thread().name)
+            if error is not None:
+                raise error
+            return f"{client}'s"
+
+        def work() -> Pieces[str]:
+            yield None
+            outcome = yield job
+            assert isinstance(outcome, str)
+            yield None
+            return outcome
+
+        results = self.bench.results
+        return self.bench.turns.begin(
+            self.bench.clients[client], work(), results.append, results.append
+        )
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+async def test_a_job_is_done_by_a_thread_while_others_go_on() -> None:
+    """R-DEL-12: what takes long in one go does not keep the loop."""
+    bench = Bench()
+    jobs = Jobs(bench)
+    jobs.begin("a")
+    jobs.begin("b", CorruptLog("It is torn."))
+    bench.begin("a", "behind", 1)
+    bench.begin("c", "other", 5)
+    await bench.settle()
+    assert bench.results == ["other"], "and it does not spin"
+    jobs.may_end.set()
+    await jobs.until(lambda: len(bench.results) == 4)
+    assert {str(each) for each in bench.results} == {"other", "a's", "It is torn.", "behind"}
+    assert all(name.startswith("penstock-filter") for name in jobs.done)
+    bench.turns.close()
+
+
+async def test_jobs_count_among_those_that_have_begun() -> None:
+    bench = Bench()
+    jobs = Jobs(bench)
+    for number in range(FILTERED_READS_MAX):
+        jobs.begin(f"client {number}")
+    bench.begin("late", "late", 1)
+    await bench.settle()
+    assert bench.results == []
+    jobs.may_end.set()
+    await jobs.until(lambda: len(bench.results) == FILTERED_READS_MAX + 1)
+    bench.turns.close()
+
+
+async def test_who_leaves_or_closes_during_a_job_hears_nothing_of_it() -> None:
+    bench = Bench()
+    jobs = Jobs(bench)
+    left = jobs.begin("left")
+    await bench.settle()
+    left.cancel()
+    jobs.may_end.set()
+    await jobs.until(lambda: not bench.turns._lines)
+    jobs.may_end.clear()
+    for client in "abc":
+        jobs.begin(client)
+    await bench.settle()
+    bench.turns.close()
+    jobs.may_end.set()
+    await jobs.until(lambda: bench.turns._away_count == 0)
+    assert bench.results == []
+    assert bench.turns._next is None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from penstock.broker.delivery import filtered
+from penstock.broker.delivery.fair_turns import Job, Pieces
 from penstock.broker.delivery.filtered import FilteredPart, filtered_read
 from penstock.coordination.filter.filters import CompiledFilter, Filter, parse_filter
-from penstock.model.errors import CorruptLog, InvalidBatch, OffsetOutOfRange
+from penstock.model.errors import CorruptLog, InvalidBatch, OffsetOutOfRange, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import FILTERED_BYTES_MAX
-from penstock.records import BatchBuilder, Message, control_batch, decode_messages
+from penstock.records import BatchBuilder, Message, Selection, control_batch, decode_messages
 from penstock.records.header import read_header, stamp, write_header
 from penstock.records.rewrite import empty_batch
 
@@ -72,14 +74,29 @@ def run(
     return finish(filtered_read(partition, offset, max_bytes, compiled))
 
 
-def finish(work: Generator[None, None, FilteredPart]) -> tuple[FilteredPart, int]:
+def finish(
+    work: Pieces[FilteredPart], jobs: list[object] | None = None
+) -> tuple[FilteredPart, int]:
+    """jobs: what a thread was to do, and came to."""
     pieces = 1
+    go_on: Callable[[], Job | None] = partial(next, work)
     while True:
         try:
-            next(work)
+            job = go_on()
         except StopIteration as stop:
             return stop.value, pieces
         pieces += 1
+        go_on = partial(next, work)
+        if job is not None:
+            try:
+                outcome = job()
+            except PenstockError as error:
+                go_on = partial(work.throw, error)
+                outcome = error
+            else:
+                go_on = partial(work.send, outcome)
+            if jobs is not None:
+                jobs.append(outcome)
 
 
 def messages(part: FilteredPart, start_offset: int = 0) -> list[Message]:
@@ -190,6 +207,40 @@ def test_large_batches_and_expensive_filters_are_done_in_pieces() -> None:
     _, dear = run(partition, parse_filter(Filter(expression="OR ".join(["number = 1 "] * 60))))
     assert cheap >= 20_000 * tagged("3").cost // filtered._PIECE_COST
     assert dear > 10 * cheap
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_what_takes_long_in_one_go_is_for_a_thread(codec: int) -> None:
+    """R-DEL-12: a small batch that opens to a large one holds up nobody."""
+    partition = Kept()
+    partition.fill(range(2000), size_bytes=3000, codec=codec)
+    jobs: list[object] = []
+    part, _ = finish(filtered_read(partition, 0, 1 << 20, tagged("3")), jobs)
+    assert [type(each) for each in jobs] == [Selection, bytearray]
+    assert [each.offset for each in messages(part)] == list(range(3, 2000, 10))
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_what_takes_little_is_done_at_once(codec: int) -> None:
+    partition = Kept()
+    for first in range(0, 100, 20):
+        partition.fill(range(first, first + 20), size_bytes=10_000, codec=codec)
+    jobs: list[object] = []
+    finish(filtered_read(partition, 0, 1 << 20, tagged("3")), jobs)
+    assert jobs == []
+
+
+def test_a_batch_that_opens_to_too_much_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered, "OPENED_BATCH_BYTES_MAX", 1 << 20)
+    partition = Kept()
+    partition.fill(range(10))
+    partition.fill(range(10, 30), size_bytes=1 << 17, codec=1)
+    jobs: list[object] = []
+    part, _ = finish(filtered_read(partition, 0, 1 << 20, tagged("3")), jobs)
+    assert part.next_offset == 10
+    assert [type(each) for each in jobs] == [InvalidBatch]
+    with pytest.raises(InvalidBatch, match="at offset 10 cannot be decompressed"):
+        run(partition, tagged("3"), offset=10)
 
 
 def test_many_batches_of_nothing_are_done_in_pieces() -> None:
