@@ -20,6 +20,7 @@ from benchmarks import (
     client,
     codec,
     compaction,
+    delivery,
     end_to_end,
     failover,
     filters,
@@ -32,6 +33,7 @@ from benchmarks import (
     replication_cost,
     report,
     request_reply,
+    servers,
     spark,
     startup,
     throughput,
@@ -56,6 +58,7 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "end_to_end": end_to_end.run,
     "request_reply": request_reply.run,
     "push": push.run,
+    "delivery": delivery.run,
     "partitions": partitions.run,
     "startup": startup.run,
     "compaction": compaction.run,
@@ -99,7 +102,7 @@ def _have_peers() -> None:
         spark_peer.fetch()
     except ModuleNotFoundError as error:
         sys.exit(f"The peers need the package {error.name}: install `confluent-kafka`.")
-    except kafka_peer.PeerMissing as missing:
+    except servers.PeerMissing as missing:
         sys.exit(str(missing))
 
 
