@@ -31,6 +31,8 @@ class Taken:
         self.count = 0
         self.size_bytes = 0
         self.confirmed_ns = 0
+        self.cpu_s = 0.0
+        self._cpu_before_s = time.process_time()
         self._is_confirmed = True
         self._last_s = time.monotonic()
 
@@ -47,6 +49,7 @@ class Taken:
     def confirmed(self) -> None:
         self._is_confirmed = True
         self.confirmed_ns = time.monotonic_ns()
+        self.cpu_s = time.process_time() - self._cpu_before_s
 
     @property
     def is_over(self) -> bool:
@@ -72,8 +75,10 @@ class Shared:
     """What one run found."""
 
     per_s: float
-    server_core_share: float
-    """What the server used of a core."""
+    server_us: float
+    """CPU time of the server for a message."""
+    consumer_us: float
+    """CPU time of its consumer for a message."""
 
 
 def measure(
@@ -109,7 +114,11 @@ def measure(
             link.close()
     taken = sum(one.count for one in found), sum(one.size_bytes for one in found)
     assert taken == total, (taken, total)
-    return Shared(per_s=total[0] / elapsed_s, server_core_share=cpu_s / elapsed_s)
+    return Shared(
+        per_s=total[0] / elapsed_s,
+        server_us=cpu_s / total[0] * 1e6,
+        consumer_us=sum(one.cpu_s for one in found) / total[0] * 1e6,
+    )
 
 
 def _answer(link: Connection) -> Taken:
