@@ -70,7 +70,8 @@ format: setup  ## Format the code and mend what lint can mend
 bench: setup  ## Measure and print one table; JSON goes to benchmarks/results
 	@$(BIN)/python -m benchmarks
 
-bench-peers: setup  ## The same beside Apache Kafka and librdkafka, fetched where they can be had
+bench-peers: setup  ## The same beside Kafka, librdkafka, NATS and Redis, where they can be had
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	@$(BIN)/python -m benchmarks --peers
 
 proto: setup  ## Generate the protobuf module from its .proto

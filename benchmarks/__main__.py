@@ -21,6 +21,7 @@ from benchmarks import (
     codec,
     compaction,
     delayed,
+    delivery,
     end_to_end,
     failover,
     filters,
@@ -33,6 +34,7 @@ from benchmarks import (
     replication_cost,
     report,
     request_reply,
+    servers,
     spark,
     startup,
     throughput,
@@ -57,6 +59,7 @@ QUESTIONS: Final[dict[str, Callable[..., list[Row]]]] = {
     "end_to_end": end_to_end.run,
     "request_reply": request_reply.run,
     "push": push.run,
+    "delivery": delivery.run,
     "partitions": partitions.run,
     "startup": startup.run,
     "compaction": compaction.run,
@@ -101,7 +104,7 @@ def _have_peers() -> None:
         spark_peer.fetch()
     except ModuleNotFoundError as error:
         sys.exit(f"The peers need the package {error.name}: install `confluent-kafka`.")
-    except kafka_peer.PeerMissing as missing:
+    except servers.PeerMissing as missing:
         sys.exit(str(missing))
 
 
@@ -129,9 +132,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         metavar="QUESTION",
         help=f"ask only this one (may be repeated): {', '.join(QUESTIONS)}",
     )
-    parser.add_argument(
-        "--peers", action="store_true", help="also measure Apache Kafka and librdkafka beside ours"
-    )
+    parser.add_argument("--peers", action="store_true", help="also measure the peers beside ours")
     parser.add_argument(
         "--results",
         type=Path,

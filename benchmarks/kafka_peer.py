@@ -22,7 +22,7 @@ from typing import Final
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from benchmarks.servers import Server
+from benchmarks.servers import PeerMissing, Server, free_port
 
 VERSION: Final = "4.3.1"
 CACHE: Final = Path.home() / ".cache" / "penstock-benchmarks" / f"kafka-{VERSION}"
@@ -58,10 +58,6 @@ group.initial.rebalance.delay.ms=0
 """
 # ApiVersions v0 without a client id: the first thing any client asks.
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-
-
-class PeerMissing(Exception):
-    """The peer cannot be had on this machine; the message says what is missing."""
 
 
 def fetch() -> Path:
@@ -197,9 +193,3 @@ def java() -> str:
     if program is None:
         raise PeerMissing("Kafka needs Java 17 or later: set JAVA_HOME or put `java` on the PATH.")
     return program
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -11,12 +11,25 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import Final, Protocol
 
-from benchmarks.pairs import Pair
+from benchmarks.pairs import PacedClient, Served
 
 VALUE_BYTES: Final = 1000
 _WAIT_S_MAX: Final = 60.0
+
+
+class Measured(Protocol):
+    """A client and what it talks to."""
+
+    @property
+    def client(self) -> PacedClient: ...
+
+    @property
+    def server(self) -> Served: ...
+
+    @property
+    def create_topic(self) -> Callable[[str], None]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +44,7 @@ class Paced:
     fewer, and its latencies are of that pace."""
 
 
-def measure(pair: Pair, topic: str, ticks: int, per_tick: int) -> Paced:
+def measure(pair: Measured, topic: str, ticks: int, per_tick: int) -> Paced:
     """`per_tick` messages each millisecond."""
     pair.create_topic(topic)
     spawn = multiprocessing.get_context("spawn")

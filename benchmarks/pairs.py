@@ -24,15 +24,8 @@ CONFLUENT_FSYNC: Final = "confluent-kafka, Penstock, fsync"
 WARM_UP_ROUNDS: Final = 2
 
 
-class Client(Protocol):
-    """What a module that drives a client offers."""
-
-    def produce(self, bootstrap: str, topic: str, value: bytes, count: int) -> float:
-        """Seconds until `count` messages are confirmed."""
-
-    def consume(self, bootstrap: str, topic: str, value_bytes: int, count: int) -> float:
-        """Seconds until `count` messages have been handed out, from the topic's start, and the
-        value of each has been looked at."""
+class PacedClient(Protocol):
+    """What is asked of a client at a steady pace."""
 
     def send_paced(
         self,
@@ -51,6 +44,17 @@ class Client(Protocol):
     ) -> list[int]:
         """From sent to handed out, for `count` messages from the topic's start; ready when the
         message with zeros is there, which does not count."""
+
+
+class Client(PacedClient, Protocol):
+    """What a module that drives a client offers."""
+
+    def produce(self, bootstrap: str, topic: str, value: bytes, count: int) -> float:
+        """Seconds until `count` messages are confirmed."""
+
+    def consume(self, bootstrap: str, topic: str, value_bytes: int, count: int) -> float:
+        """Seconds until `count` messages have been handed out, from the topic's start, and the
+        value of each has been looked at."""
 
 
 class Served(Protocol):

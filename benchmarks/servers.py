@@ -12,6 +12,7 @@ import re
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,10 @@ SCRATCH: Final = ROOT / ".benchmarks"
 _START_S_MAX: Final = 120.0
 _STOP_S_MAX: Final = 60.0
 _LISTENING: Final = re.compile(rb"listening on ([0-9.]+):(\d+)\s")
+
+
+class PeerMissing(Exception):
+    """A peer cannot be had on this machine; the message says what is missing."""
 
 
 class Server:
@@ -137,6 +142,12 @@ def create_topic(server: Server, topic: str, partitions: int, durability: str) -
     wire = NativeWire()
     with Link(server.address, wire) as link:
         link.call(wire.create_topic(topic, partitions, durability))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _read_address(output: IO[bytes]) -> tuple[str, int]:

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from benchmarks.kafka_peer import PeerMissing
+from benchmarks.servers import PeerMissing
 
 CACHE: Final = Path.home() / ".cache" / "penstock-benchmarks" / "spark-sql-kafka-4.2.0"
 _ARTIFACTS: Final = (

@@ -37,6 +37,15 @@ def test_the_cost_of_filters_is_measured(tmp_path: Path) -> None:
     assert costs["no filter"] < min(cost for name, cost in costs.items() if name != "no filter")
 
 
+def test_shared_delivery_and_push_are_measured(tmp_path: Path) -> None:
+    """R-DEL-3, R-DEL-6: with one consumer and with two, every message by one of them."""
+    rows, _ = quick_run(tmp_path, "delivery")
+    questions = {row["question"] for row in rows if row["subject"] == "Penstock"}
+    assert {"shared, 100 B, 1 consumer", "shared, 1 kB, 2 consumers"} <= questions
+    pushed = {row["subject"] for row in rows if row["question"].startswith("publish to handler")}
+    assert "Penstock, subscribe(push=True)" in pushed
+
+
 def quick_run(results: Path, *questions: str) -> tuple[list[dict[str, Any]], str]:
     """The rows that were kept, and what was printed."""
     done = subprocess.run(

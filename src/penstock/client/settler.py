@@ -72,9 +72,10 @@ class Settler:
 
     def put(self, offset: int, outcome: Outcome) -> None:
         """An outcome, to be told soon."""
+        if not self._outcomes:
+            self._all_told.clear()
+            self._news.set()
         self._outcomes[offset] = outcome
-        self._all_told.clear()
-        self._news.set()
 
     async def told(self) -> None:
         """Wait until every outcome is durable, or was refused."""
@@ -139,7 +140,7 @@ def _ranges(outcomes: dict[int, Outcome]) -> Iterator[pb.SettleRequest.Range]:
     current: Outcome | None = None
     for offset in sorted(outcomes):
         outcome = outcomes[offset]
-        if offset == last + 1 and outcome == current:
+        if offset == last + 1 and (outcome is current or outcome == current):
             last = offset
             continue
         if current is not None:

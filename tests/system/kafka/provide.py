@@ -23,6 +23,7 @@ from typing import Final
 import pytest
 
 from benchmarks import kafka_peer
+from benchmarks.servers import PeerMissing
 
 CACHE: Final = Path.home() / ".cache" / "penstock-tests"
 CLIENTS: Final = Path(__file__).parent / "clients"
@@ -98,7 +99,7 @@ def java() -> Program:
     try:
         jars = kafka_peer.fetch()
         program = kafka_peer.java()
-    except kafka_peer.PeerMissing as error:
+    except PeerMissing as error:
         pytest.skip(f"The Java client is not to be had here. {error}")
     sources = sorted((CLIENTS / "java").glob("*.java"))
     text = b"".join(source.read_bytes() for source in sources)

@@ -8,10 +8,10 @@ others.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.broker.partition import Partition
 from penstock.coordination.delivery.message_details import MessageDetails, details_of
@@ -31,6 +31,18 @@ _TURN_BYTES: Final = 1 * MIB
 # Opened batches that are kept for the next who leases a part of them.
 _OPENED_MAX: Final = 4
 _PREFIX: Final = PREFIX.encode()
+# What was found in a batch, kept for its next part: no more than a few megabytes.
+_FOUND_MAX: Final = 20_000
+
+
+class _Found(NamedTuple):
+    """What a batch has for the group. A window that is full takes a part of a batch at a time: each
+    batch is looked into once, and not once for each part."""
+
+    base_offset: int
+    next_offset: int
+    skipped: list[tuple[int, int]]
+    details: list[MessageDetails]
 
 
 class Payload:
@@ -81,6 +93,7 @@ class ShareLog:
         self._is_ordered_by_key = is_ordered_by_key
         self._matches = matches
         self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
+        self._found: _Found | None = None
 
     def feed(self, machine: SharePartition, now_ms: int) -> bool:
         """Tell the machine what there is, as far as it wants to know, in one turn of the loop.
@@ -91,6 +104,10 @@ class ShareLog:
         while (wanted := machine.wanted) is not None and wanted < replica.high_watermark:
             if left_bytes <= 0:
                 return True
+            found = self._found
+            if found is not None and found.base_offset <= wanted < found.next_offset:
+                _tell(machine, found, now_ms)
+                continue
             chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
             left_bytes -= len(chunk)
             for header, batch in _batches(chunk):
@@ -142,42 +159,31 @@ class ShareLog:
         wanted = machine.wanted
         if wanted is None or header.next_offset <= wanted:
             return
-        skipped: list[tuple[int, int]] = []
-        details: list[MessageDetails] = []
-        first = max(wanted, header.base_offset)
-        if wanted < first:
-            skipped.append((wanted, first))  # compaction has taken whole batches
+        found = _Found(header.base_offset, header.next_offset, [], [])
         if header.is_control or not header.record_count:
-            skipped.append((first, header.next_offset))
+            found.skipped.append((header.base_offset, header.next_offset))
         elif not self._is_plain(header, batch):
-            self._look_into(header, batch, first, skipped, details)
-        machine.offer(wanted, header.next_offset, now_ms, skipped=skipped, details=details)
+            self._look_into(header, batch, found)
+        _tell(machine, found, now_ms)
+        is_small = len(found.skipped) + len(found.details) <= _FOUND_MAX
+        self._found = found if is_small else None
 
-    def _look_into(
-        self,
-        header: BatchHeader,
-        batch: memoryview,
-        first: int,
-        skipped: list[tuple[int, int]],
-        details: list[MessageDetails],
-    ) -> None:
-        expected = first
+    def _look_into(self, header: BatchHeader, batch: memoryview, found: _Found) -> None:
+        expected = header.base_offset
         for message in decode_batch(header, batch, OPENED_BATCH_BYTES_MAX):
             offset = message.offset
-            if offset < first:
-                continue
             if self._matches is not None and not self._matches(message):
                 continue  # like one that is not there
             if expected < offset:
-                skipped.append((expected, offset))
+                found.skipped.append((expected, offset))
             expected = offset + 1
-            found = details_of(
+            details = details_of(
                 offset, message.key, message.headers, is_ordered_by_key=self._is_ordered_by_key
             )
-            if found is not None:
-                details.append(found)
+            if details is not None:
+                found.details.append(details)
         if expected < header.next_offset:
-            skipped.append((expected, header.next_offset))
+            found.skipped.append((expected, header.next_offset))
 
     def _is_plain(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether nothing in the records matters."""
@@ -186,6 +192,24 @@ class ShareLog:
         if header.record_count != header.last_offset_delta + 1:
             return False  # compaction has taken some
         return _PREFIX not in bytes(batch[HEADER_BYTES:])
+
+
+def _tell(machine: SharePartition, found: _Found, now_ms: int) -> None:
+    """As much of a batch as the machine wants to know, from where it wants to know it."""
+    first, end = machine.wanted, found.next_offset
+    assert first is not None
+    window_end = machine.start + machine.settings.window_max
+    low = bisect_right(found.skipped, first, key=_end)
+    skipped = found.skipped[low : bisect_left(found.skipped, (window_end,))]
+    if first < found.base_offset:
+        skipped.insert(0, (first, found.base_offset))  # compaction has taken whole batches
+    low = bisect_left(found.details, (first,))
+    details = found.details[low : bisect_left(found.details, (window_end,))]
+    machine.offer(first, end, now_ms, skipped=skipped, details=details)
+
+
+def _end(skipped: tuple[int, int]) -> int:
+    return skipped[1]
 
 
 def _batches(chunk: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
