@@ -162,8 +162,9 @@ class DeliveryHistory:
             if one.kind in (ACKNOWLEDGE, REJECT):
                 done[one.offset] = min(one.said_s, done.get(one.offset, one.said_s))
         came = _by_offset(self.leases)
-        for offset in self.dead - done.keys():
-            done[offset] = max((lease.came_s for lease in came[offset]), default=0.0)
+        for offset in self.dead:
+            last_s = max((lease.came_s for lease in came[offset]), default=0.0)
+            done[offset] = min(last_s, done.get(offset, last_s))
         return done
 
     def _end_s(self, lease: Leased, said: Sequence[Settled]) -> float:

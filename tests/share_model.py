@@ -155,14 +155,20 @@ class ShareModel:
         self.acknowledged += 1
 
     def release(self, message: ModelMessage, now_ms: int, delay_ms: int) -> None:
-        if delay_ms:
-            message.state, message.until_ms = WAITING, now_ms + delay_ms
+        doubt_ms = message.until_ms if message.state == DOUBT else 0
+        until_ms = max(now_ms + delay_ms, doubt_ms)
+        if until_ms > now_ms:
+            message.state, message.until_ms = WAITING, until_ms
             message.is_doubtful = False
             self._expire(message, now_ms)
         else:
             self._free(message, now_ms)
 
     def extend(self, message: ModelMessage, member: str, now_ms: int) -> None:
+        if message.state == DOUBT:
+            # Perhaps another's.
+            message.until_ms = max(message.until_ms, now_ms + self.lease_ms)
+            return
         message.state, message.member = LEASED, member
         message.until_ms = now_ms + self.lease_ms
         message.is_doubtful = False

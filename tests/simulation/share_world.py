@@ -329,7 +329,7 @@ class Member:
                 await self._go_away()
             connection = self._connected()
             asked_s = world.loop.time()
-            question = Question(connection, world.random.choice([1, 3, 20]))
+            question = Question(connection, world.random.choice([1, world.ask_max]))
             world.loop.call_later(world.latency_s(), question.start)
             try:
                 async with asyncio.timeout(2.0):
@@ -439,16 +439,16 @@ class Member:
         try:
             async with asyncio.timeout(1.0):
                 is_done = await done
-            await world.delay()
+                await world.delay()
             is_done = is_done and connection.is_open
         except TimeoutError:
             self._cut()
-        told_s = world.loop.time() if is_done else None
-        for offset in range(first, last + 1):
-            world.history.settlements.append(
-                SettledEvent(
-                    offset, self.name, _WORDS[kind], said_s, told_s, said_s + LEASE_MS / 1000
-                )
+        finally:
+            told_s = world.loop.time() if is_done else None
+            until_s = said_s + LEASE_MS / 1000
+            world.history.settlements.extend(
+                SettledEvent(offset, self.name, _WORDS[kind], said_s, told_s, until_s)
+                for offset in range(first, last + 1)
             )
 
 
@@ -466,6 +466,7 @@ class World:
         self.term = 1
         self.leader.lead(1)
         self.is_wild = True
+        self.ask_max = self.random.choice([1, 3, 20])
         self.seen: list[int] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -495,7 +496,11 @@ class World:
         for _ in range(self.random.randrange(10, 25)):
             await asyncio.sleep(self.random.random())
             match self.random.randrange(8):
-                case 0 | 1:
+                case 0:
+                    self._change_leader()
+                case 1:
+                    # So that both have something to hand out.
+                    self._publish(100)
                     self._change_leader()
                 case 2:
                     self.coordinator.down_until_s = self.loop.time() + self.random.random() * 3
@@ -515,9 +520,9 @@ class World:
             broker.lead_no_more(broker.partition.term)
         await asyncio.sleep(10.0)
 
-    def _publish(self) -> None:
+    def _publish(self, most: int = 12) -> None:
         keys = [b"a", b"b", None] if self.history.is_ordered else [None]
-        batch = [self.random.choice(keys) for _ in range(self.random.randrange(1, 12))]
+        batch = [self.random.choice(keys) for _ in range(self.random.randrange(1, most))]
         for offset, key in zip(self.log.append(batch), batch, strict=True):
             self.history.published[offset] = key
         for broker in self.brokers:
@@ -531,7 +536,7 @@ class World:
             former.lead_no_more(term)
         else:
             former.partition.end_seen = self.log.next_offset
-            late_s = self.random.choice([0.0, self.random.random() * FORMER_LEADER_S])
+            late_s = self.random.choice([0.0, self.random.random(), 1.0]) * FORMER_LEADER_S
             self.loop.call_later(late_s, former.lead_no_more, term)
         self.leader.lead(self.term)
 

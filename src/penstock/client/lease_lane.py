@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from penstock.client.backoff import Backoff
@@ -22,24 +22,28 @@ from penstock.records import Message, decode_messages
 
 logger = logging.getLogger(__name__)
 
-# Off the end of a lease, for the way of the answer.
+# Off the end of a lease, for the way of the outcome.
 _MARGIN: Final = 0.9
+# For the way of the question and the answer; a broker that is silent for longer hangs.
+_ANSWER_S_MAX: Final = 5.0
 
 
 class Hold:
     """Messages that were leased together."""
 
-    __slots__ = ("attempts", "expires_at_s", "partition")
+    __slots__ = ("attempts", "expires_at_s", "leased_s", "partition")
 
     def __init__(
-        self, partition: TopicPartition, leases: Sequence[pb.LeasedRange], expires_at_s: float
+        self, partition: TopicPartition, leased: pb.LeaseResponse, leased_s: float
     ) -> None:
+        """leased_s: then or later, by the loop's time."""
         self.partition = partition
-        self.expires_at_s = expires_at_s
+        self.leased_s = leased_s
+        self.expires_at_s = leased_s + leased.lease_ms / 1000 * _MARGIN
         # Only of those that are not handed out for the first time.
         self.attempts = {
             offset: lease.attempt
-            for lease in leases
+            for lease in leased.leases
             if lease.attempt > 1
             for offset in range(lease.first, lease.last + 1)
         }
@@ -94,7 +98,7 @@ class LeaseLane:
                 await has_room.wait()
             self._request.messages_max = messages_max
             try:
-                await self._lease(take, source)
+                await self._lease(take, source, is_refreshed=failures > 0)
                 failures = 0
             except BatchError as error:
                 fail(error)
@@ -107,14 +111,17 @@ class LeaseLane:
                 logger.info("Messages of %s cannot be leased now: %s", self._partition, error)
                 await asyncio.sleep(self._backoff.wait_s(failures))
 
-    async def _lease(self, take: Take, source: Any) -> None:
-        answer, payload = await self._routes.call_leader_for_payload(
-            self._partition, LEASE, self._request
+    async def _lease(self, take: Take, source: Any, *, is_refreshed: bool) -> None:
+        # Not by a call that is made again by itself: when this one was made is when a lease begins.
+        leader = await self._routes.leader(*self._partition, refresh=is_refreshed)
+        asked_s = self._loop.time()
+        answer, payload = await leader.call(
+            LEASE, self._request, timeout_s=self._request.max_wait_ms / 1000 + _ANSWER_S_MAX
         )
         if not answer.leases:
             return
-        expires_at_s = self._loop.time() + answer.lease_ms / 1000 * _MARGIN
+        leased_s = asked_s + answer.waited_ms / 1000
         messages = decode_messages(
             payload, self._partition.topic, self._partition.partition, 0, source
         )
-        take(Hold(self._partition, answer.leases, expires_at_s), messages)
+        take(Hold(self._partition, answer, leased_s), messages)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from penstock.client.backoff import Backoff
 from penstock.client.routes import Routes
 from penstock.model.delivery_errors import UnknownLease
+from penstock.model.error_codes import from_code
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -69,6 +70,26 @@ class Settler:
         # Leases that had run out when their outcome was told.
         self.lost_count = 0
         self.failure: PenstockError | None = None
+        self._not_extended: dict[int, PenstockError] = {}
+
+    async def extend(self, offset: int) -> None:
+        """Returns when the lease is longer; raises why it is not."""
+        self._not_extended.pop(offset, None)
+        self.put(offset, Outcome(EXTEND))
+        await self.told()
+        if (error := self._not_extended.pop(offset, None)) is not None:
+            raise error
+
+    async def leave(self) -> None:
+        """The member asks no more there: what it still holds is for others."""
+        request = pb.SettleRequest(
+            group=self._group,
+            member_id=self._member_id,
+            topic=self._partition.topic,
+            partition=self._partition.partition,
+            leaves=True,
+        )
+        await self._routes.call_leader(self._partition, SETTLE, request)
 
     def put(self, offset: int, outcome: Outcome) -> None:
         """An outcome, to be told soon."""
@@ -123,7 +144,11 @@ class Settler:
             for one, error in zip(part, answer.outcomes, strict=True):
                 for offset in range(one.first, one.last + 1):
                     outcomes.pop(offset, None)
-                if error.code == UnknownLease.code:
+                    if error.code and one.kind == EXTEND:
+                        self._not_extended[offset] = from_code(error.code, error.message)
+                if error.code and error.code != UnknownLease.code:
+                    self.failure = from_code(error.code, error.message)
+                elif error.code:
                     self.lost_count += one.last - one.first + 1
                     logger.warning(
                         "What became of %d messages from offset %d of %s was told too late: %s",

@@ -14,7 +14,6 @@ from typing import ClassVar
 from penstock.client.lease_lane import Hold
 from penstock.client.settler import (
     ACKNOWLEDGED,
-    EXTEND,
     FAIL,
     REJECT,
     RELEASE,
@@ -69,12 +68,11 @@ class Settling:
         return self._settled(message, Outcome(REJECT, reason))
 
     async def extend(self, message: Message) -> None:
-        """Returns when the lease is longer."""
+        """Returns when the lease is longer. UnknownLease: it ran out before."""
         settler = self._settlers.get((message.topic, message.partition))
         if settler is None or (message.topic, message.partition, message.offset) not in self._held:
             raise InvalidRequest(f"{message!r} is not held: it was settled, or is another's.")
-        settler.put(message.offset, Outcome(EXTEND))
-        await settler.told()
+        await settler.extend(message.offset)
 
     async def commit(self) -> None:
         """Returns when every outcome so far is durable on the broker."""

@@ -126,6 +126,8 @@ class SharedConsumer(Settling, Replying):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 for settler in self._settlers.values():
                     await settler.told()
+                for settler in self._settlers.values():
+                    await settler.leave()
         except (TimeoutError, PenstockError) as error:
             logger.warning(
                 "Not every outcome could be told before group %s was left: %s",

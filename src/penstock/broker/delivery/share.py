@@ -36,7 +36,9 @@ _RETRY_S: Final = 0.1
 # Between two tries to bury the same message.
 _BURY_AGAIN_MS: Final = 1_000
 # The loop's timers need not reach further.
-_TIMER_S_MAX: Final = 60 * 60.0
+_TIMER_MS_MAX: Final = 60 * 60 * 1000
+# Between two looks whether messages may be handed out again.
+_UNSTEADY_MS: Final = 50
 
 
 class Leased(NamedTuple):
@@ -108,6 +110,11 @@ class Surroundings:
     """Wall time that does not jump."""
     write: Callable[[bytes], Awaitable[None]]
     """Have the state kept by the coordinator of groups."""
+    alone_from_ms: int
+    """From then on no former leader can believe that it leads. What is settled is told after it:
+    one that has not heard of it could hand the message out again."""
+    is_steady: Callable[[], bool]
+    """False after this process stood still: another may lead since then."""
     draw: Callable[[], float]
     """From 0 to 1: spreads out what failed together."""
     dead_letters: DeadLetters
@@ -140,6 +147,8 @@ class Share:
         self._unsaved: list[tuple[Told, Outcomes]] = []
         # Of these, the ones that the write under way has.
         self._in_write: list[tuple[Told, Outcomes]] = []
+        # Durable, and not told yet: a former leader could still hand them out.
+        self._early: list[tuple[Told, Outcomes]] = []
         self._saving: asyncio.Task[None] | None = None
         self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
@@ -215,8 +224,8 @@ class Share:
         if self._saving is not None:
             self._saving.cancel()
         self.refuse_waiting(error)
-        unsaved = self._in_write + self._unsaved
-        self._in_write, self._unsaved = [], []
+        unsaved = self._early + self._in_write + self._unsaved
+        self._early, self._in_write, self._unsaved = [], [], []
         self._tell([(told, [error] * len(outcomes)) for told, outcomes in unsaved])
         self._around.ended(self, last_state)
 
@@ -229,7 +238,8 @@ class Share:
     @property
     def _is_unused(self) -> bool:
         """Whether nobody could miss it: it is opened again for who comes next."""
-        return not (self.holders or self._waiting or self._unsaved or self._saving)
+        is_told = not (self._unsaved or self._early)
+        return is_told and not (self.holders or self._waiting or self._saving)
 
     # --- going on ------------------------------------------------------------------------------
 
@@ -242,6 +252,7 @@ class Share:
                 self.end(NotLeader())
                 return
             self.machine.expire(self._around.now_ms())
+            self._tell_durable()
             self._serve()
             self._bury()
             self._save()
@@ -256,7 +267,7 @@ class Share:
 
     def _serve(self) -> None:
         """Give those who wait what there is, the first first."""
-        if not self._waiting:
+        if not self._waiting or not self._around.is_steady():
             return
         is_more = self._log.feed(self.machine, self._around.now_ms())
         for ask in list(self._waiting):
@@ -314,8 +325,8 @@ class Share:
                 snapshot = self.machine.snapshot()
                 await self._written(snapshot.state)
                 self.machine.durable(snapshot)
-                durable, self._in_write = self._in_write, []
-                self._tell(durable)
+                self._early += self._in_write
+                self._in_write = []
                 self.go_on()
                 is_wanted = self._is_unsaved
         except (StaleTerm, UnknownGroup):
@@ -332,6 +343,11 @@ class Share:
         else:
             self._saving = None
             self.go_on()
+
+    def _tell_durable(self) -> None:
+        if self._early and self._around.now_ms() >= self._around.alone_from_ms:
+            early, self._early = self._early, []
+            self._tell(early)
 
     def _tell(self, settled: Sequence[tuple[Told, Outcomes]]) -> None:
         for told, outcomes in settled:
@@ -395,7 +411,14 @@ class Share:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline_ms = self.machine.deadline_ms
-        if deadline_ms is not None and not self._is_over:
-            wait_s = min(max(deadline_ms - self._around.now_ms(), 1) / 1000, _TIMER_S_MAX)
+        now_ms = self._around.now_ms()
+        deadlines_ms = [now_ms + _TIMER_MS_MAX]
+        if (deadline_ms := self.machine.deadline_ms) is not None:
+            deadlines_ms.append(deadline_ms)
+        if self._early:
+            deadlines_ms.append(self._around.alone_from_ms)
+        if self._waiting and not self._around.is_steady():
+            deadlines_ms.append(now_ms + _UNSTEADY_MS)
+        if not self._is_over:
+            wait_s = max(min(deadlines_ms) - now_ms, 1) / 1000
             self._timer = self._around.loop.call_later(wait_s, self.go_on)

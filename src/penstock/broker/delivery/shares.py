@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.pulse import Pulse
 from penstock.broker.delivery.share import (
     Ask,
     Connected,
@@ -97,6 +98,7 @@ class Shares:
         self._closings: dict[Place, asyncio.Task[None]] = {}
         # Of the last state that was written: a later one has a higher number.
         self._sequence = 0
+        self._pulse = Pulse(self._loop, lambda: bool(self._shares))
         self._is_closing = False
         partitions.watch_leadership(self._on_leadership)
 
@@ -225,6 +227,7 @@ class Shares:
         if not opening.waiting:
             return  # all have given up: nobody would ever close it
         self._shares[place] = share
+        self._pulse.start()
         for then, _ in list(opening.waiting.values()):
             then(share)
 
@@ -263,12 +266,11 @@ class Shares:
         )
         replica = partition.replica
         self._sequence = max(self._sequence, found.sequence)
+        # Who led before may have leased until it saw that it leads no more.
+        alone_from_ms = self._now_ms() + (0 if replica.is_alone else _FORMER_LEADER_MS)
         if found.is_known:
             log_end = replica.log.next_offset
-            # Who led before may have leased until it saw that it leads no more.
-            former_ms = 0 if replica.is_alone else _FORMER_LEADER_MS
-            since_ms = self._now_ms() + former_ms
-            machine = SharePartition.restore(found.state, settings, since_ms, log_end)
+            machine = SharePartition.restore(found.state, settings, alone_from_ms, log_end)
         else:
             # The end, not the high watermark: a new leader does not know that one at first.
             records = replica.log
@@ -298,6 +300,8 @@ class Shares:
             loop=self._loop,
             now_ms=self._now_ms,
             write=write,
+            alone_from_ms=alone_from_ms if found.is_known else 0,
+            is_steady=lambda: replica.is_alone or self._pulse.is_steady,
             draw=random.random,
             dead_letters=self._dead_letters,
             ended=lambda share, state: self._ended(place, share, write, state),

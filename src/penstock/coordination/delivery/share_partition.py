@@ -252,11 +252,15 @@ class SharePartition:
                 self._acknowledged += end - first
                 self._changes += 1
             case Settlement.RELEASE:
-                window.free(first, end, attempts, now_ms, until_ms=now_ms + delay_ms)
-                self._changes += delay_ms > 0
+                until_ms = max(now_ms + delay_ms, _held_until_ms(state))
+                window.free(first, end, attempts, now_ms, until_ms=until_ms)
+                self._changes += until_ms > now_ms
             case Settlement.EXTEND:
-                until_ms = now_ms + self.settings.lease_ms
-                window.change(first, end, State(Kind.LEASED, attempts, member, until_ms))
+                until_ms = max(now_ms + self.settings.lease_ms, _held_until_ms(state))
+                extended = State(Kind.LEASED, attempts, member, until_ms)
+                if state.kind is Kind.IN_DOUBT:
+                    extended = state._replace(until_ms=until_ms)
+                window.change(first, end, extended)
             case Settlement.REJECT:
                 reason = reason or "Rejected, without a reason."
                 self._dying.add(first, end, State(Kind.DYING, attempts + 1, reason=reason))
@@ -275,7 +279,8 @@ class SharePartition:
         if attempts >= self.settings.attempts_max:
             self._dying.add(first, end, State(Kind.DYING, attempts, reason=reason))
         else:
-            self.window.free(first, end, attempts, now_ms, until_ms=now_ms + backoff_ms)
+            until_ms = max(now_ms + backoff_ms, _held_until_ms(state))
+            self.window.free(first, end, attempts, now_ms, until_ms=until_ms)
 
     def drop_member(self, member: str, now_ms: int, *, is_lost: bool = True) -> None:
         """The member is gone: what it held is for the others, at once. With its connection lost
@@ -402,6 +407,12 @@ class SharePartition:
                 assert end <= ceiling, (first, end, ceiling, state)
             assert state.attempts <= self.settings.attempts_max, (first, state)
         assert runs.end - runs.start <= self.settings.window_max, (runs.start, runs.end)
+
+
+def _held_until_ms(state: State) -> int:
+    """Until when another than who settles it may hold it: one in doubt is taken to be that of
+    whoever speaks of it, who may have lost it to another before."""
+    return state.until_ms if state.kind is Kind.IN_DOUBT else 0
 
 
 def _why_not(member: str, first: int, end: int, pieces: list[Piece]) -> str:

@@ -142,8 +142,8 @@ class Window:
         self.ready.add(first, priority)
 
     def change(self, first: int, end: int, state: State) -> None:
-        """Lease them, or let them die."""
-        assert state.kind in (Kind.LEASED, Kind.DYING), state
+        """Lease them, let them die, or let them be in doubt for longer."""
+        assert state.kind in (Kind.LEASED, Kind.DYING, Kind.IN_DOUBT), state
         self._put(first, end, state)
         self._add_timer(state.until_ms, first, end)
 
