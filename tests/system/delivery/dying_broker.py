@@ -15,5 +15,5 @@ def die(machine: SharePartition, offset: int) -> None:
 
 
 if __name__ == "__main__":
-    SharePartition.buried = die  # type: ignore[method-assign]
+    SharePartition.buried = die  # type: ignore[method-assign,assignment]
     main()
