@@ -218,6 +218,8 @@ def _show(group: GroupDescription, *, as_json: bool) -> None:
             "lag": place.lag,
             "member": place.member_id,
             "read_by": names.get(place.member_id or ""),
+            "dead": place.dead,
+            "expired": place.expired,
         }
         for place in group.places
     ]
@@ -240,7 +242,8 @@ def _show(group: GroupDescription, *, as_json: bool) -> None:
     if members:
         show_table(members, ("member", "host", "epoch", "topics"))
     if places:
-        show_table(places, ("topic", "partition", "committed", "end", "lag", "read_by"))
+        counted = ("dead", "expired") if group.kind == "shared" else ("read_by",)
+        show_table(places, ("topic", "partition", "committed", "end", "lag", *counted))
 
 
 async def _moves(

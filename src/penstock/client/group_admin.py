@@ -54,6 +54,10 @@ class GroupPlace:
     """How many messages are still to come; all that are there where it has no place yet."""
     member_id: str | None
     """Who has it."""
+    dead: int = 0
+    """Messages that a shared group has buried there."""
+    expired: int = 0
+    """Messages whose time to live was over before a shared group could hand them out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +232,8 @@ def _place(
         end=end,
         lag=lag,
         member_id=place.member_id or None,
+        dead=place.dead,
+        expired=place.expired,
     )
 
 
