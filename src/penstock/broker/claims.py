@@ -19,7 +19,7 @@ from typing import Final
 
 from penstock.broker.partition import Append, Partition
 from penstock.coordination.claim_view import ClaimView, Verdict
-from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown
+from penstock.model.errors import Busy, InternalError, NotLeader, PenstockError, ShuttingDown
 from penstock.model.limits import CLAIM_WAIT_MS_MAX, CLAIM_WAITING_BYTES_MAX
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
@@ -102,9 +102,7 @@ class Claims:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
         for door in self._doors.values():
-            for claim in list(door.waiting):
-                while claim in door.waiting:
-                    self._take(door, claim).append.finished(ShuttingDown())
+            self._refuse_waiting(door, ShuttingDown())
 
     def _door(self, topic_id: str) -> _Door:
         door = self._doors.get(topic_id)
@@ -130,9 +128,14 @@ class Claims:
             while True:
                 await self._ask_once(door)
                 self._judge_waiting(door)
+                # Also of answers that come, but too late to be believed.
+                self._give_up_late(door)
                 if not door.waiting:
                     return
                 await asyncio.sleep(_PAUSE_S)
+        except Exception:
+            logger.exception("To ask who may write to topic %s failed.", door.topic_id)
+            self._refuse_waiting(door, InternalError())
         finally:
             door.is_asking = False
 
@@ -143,7 +146,6 @@ class Claims:
                 answer = await self._ask_coordinator(door.topic_id)
         except (PenstockError, TimeoutError) as error:
             logger.info("Who may write to topic %s is not known: %s", door.topic_id, error)
-            self._give_up_late(door)
         else:
             door.view.learn(answer.claim, answer.client_name, answer.valid_ms, asked_s)
 
@@ -155,7 +157,6 @@ class Claims:
                 verdict = door.view.judge(claim, first.came_s, self._clock.monotonic())
                 if verdict is Verdict.UNKNOWN:
                     break
-                self._take(door, claim)
                 try:
                     if verdict is Verdict.REFUSED:
                         raise door.view.refusal(first.partition.name.topic, claim)
@@ -164,6 +165,7 @@ class Claims:
                     first.partition.append_claimed(first.batch, first.append, first.acks)
                 except PenstockError as error:
                     first.append.finished(error)
+                self._take(door, claim)
         self._driver.end_turn()
 
     def _give_up_late(self, door: _Door) -> None:
@@ -173,6 +175,11 @@ class Claims:
                 late = self._take(door, claim)
                 topic = late.partition.name.topic
                 late.append.finished(Busy(f"Who may write to {topic!r} is not known: try again."))
+
+    def _refuse_waiting(self, door: _Door, error: PenstockError) -> None:
+        for claim in list(door.waiting):
+            while claim in door.waiting:
+                self._take(door, claim).append.finished(error)
 
     def _take(self, door: _Door, claim: int) -> _Waiting:
         """The first of those that wait."""

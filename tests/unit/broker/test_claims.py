@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -12,7 +12,14 @@ from penstock.broker import claims as claims_module
 from penstock.broker.claims import Claims
 from penstock.broker.partition import Append, Partition
 from penstock.model.delivery_errors import TopicClaimed
-from penstock.model.errors import Busy, NotCoordinator, NotLeader, PenstockError, ShuttingDown
+from penstock.model.errors import (
+    Busy,
+    InternalError,
+    NotCoordinator,
+    NotLeader,
+    PenstockError,
+    ShuttingDown,
+)
 from penstock.model.limits import CLAIM_VALID_MS, CLAIM_WAIT_MS_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import SimulatedDisk
@@ -44,7 +51,8 @@ class Coordinator:
     def __init__(self) -> None:
         self.holder = 1
         self.asked = 0
-        self.failure: PenstockError | None = None
+        self.failure: Exception | None = None
+        self.on_answer: Callable[[], None] = lambda: None
         self.is_open = asyncio.Event()
         self.is_open.set()
 
@@ -55,6 +63,7 @@ class Coordinator:
         await self.is_open.wait()
         if self.failure is not None:
             raise self.failure
+        self.on_answer()
         return pb.CheckClaimResponse(claim=holder, client_name="it", valid_ms=CLAIM_VALID_MS)
 
 
@@ -200,6 +209,27 @@ async def test_without_an_answer_a_batch_is_turned_away_for_now() -> None:
         assert error.retriable
         here.coordinator.failure = None
         assert await here.send(1).outcome() is None
+
+
+async def test_with_answers_that_all_come_too_late_a_batch_is_turned_away_for_now() -> None:
+    """R-CORE-6: no batch waits for longer than that, whatever the coordinator does."""
+    async with scene() as here:
+        here.coordinator.on_answer = lambda: here.pass_s(VALID_S)
+        written = here.send(1)
+        assert isinstance(await written.outcome(), Busy)
+        assert here.coordinator.asked >= CLAIM_WAIT_MS_MAX / CLAIM_VALID_MS
+        assert here.end_offset == 0
+        assert here.claims._waiting_bytes == 0
+
+
+async def test_a_bug_is_told_and_nobody_waits_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    async with scene() as here:
+        here.coordinator.failure = ZeroDivisionError("a bug")
+        assert isinstance(await here.send(1).outcome(), InternalError)
+        assert "a bug" in caplog.text
+        here.coordinator.failure = None
+        assert await here.send(1).outcome() is None
+        assert here.end_offset == 1
 
 
 async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,8 @@ async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.Cla
             f"The claimant is a word of {len(request.claimant)} letters: make one of up to "
             f"{CLAIMANT_LENGTH_MAX} that nobody else has, as a UUID."
         )
-    topic = await _exclusive_topic(context, request.topic)
+    # A claim that is renewed was of a topic: if that is gone, its producer must not bring it back.
+    topic = await _exclusive_topic(context, request.topic, may_create=not request.claim)
     wanted = ClaimRequest(
         topic=topic.name,
         topic_id=topic.id,
@@ -92,14 +93,14 @@ async def who_may_write(context: Context, topic_id: str) -> pb.CheckClaimRespons
     return await ask_groups(context, CHECK_CLAIM, check_claim, request)
 
 
-async def _exclusive_topic(context: Context, name: str) -> TopicImage:
-    """The topic, which is made if there is none and that is allowed; InvalidRequest if it takes
-    messages of any producer."""
+async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> TopicImage:
+    """The topic, which is made if there is none and that is allowed, here and by the settings;
+    InvalidRequest if it takes messages of any producer."""
     check_topic_name(name)
     check_public(name)
     give_up_at = context.loop.time() + _SETTING_S
     while True:
-        if not context.topics.is_known(name):
+        if may_create and not context.topics.is_known(name):
             await context.topics.create_missing([name], {"exclusive_producer": "yes"})
         topic = context.topics.find(name)
         if context.topics.effective_config(topic).exclusive_producer == "yes":

@@ -87,6 +87,17 @@ async def test_a_topic_that_is_claimed_first_is_made_for_one_alone() -> None:
             await client.produce("new", batch([b"x"]))
 
 
+async def test_a_deleted_topic_is_not_made_again_by_who_renews_its_claim() -> None:
+    async with running() as (_, client):
+        granted = await claim(client, "a")
+        await client.channel.call(calls.DELETE_TOPIC, pb.DeleteTopicRequest(name="mine"))
+        with pytest.raises(UnknownTopic):
+            await claim(client, "a", number=granted.claim)
+        with pytest.raises(UnknownTopic):
+            await client.describe("mine")
+        assert (await claim(client, "a")).claim
+
+
 async def test_no_topic_is_made_where_that_is_not_allowed() -> None:
     async with running(auto_create_topics=False) as (_, client):
         with pytest.raises(UnknownTopic):
