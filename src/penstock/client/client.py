@@ -246,6 +246,7 @@ class Client:
             SharedConsumerConfig(**settings),
             source=source,
             on_end=self._forget,
+            pushes=connected.pushes,
         )
         self._members[consumer] = None
         return consumer

@@ -86,12 +86,11 @@ class Settling:
         if self._held.pop(place, None) is None:
             logger.debug("%s-%d offset %d was settled before.", *place)
         else:
-            self._settle(message, outcome)
+            self._settle(TopicPartition(message.topic, message.partition), message.offset, outcome)
         return self._done
 
-    def _settle(self, message: Message, outcome: Outcome) -> None:
-        partition = TopicPartition(message.topic, message.partition)
-        self._settlers[partition].put(message.offset, outcome)
+    def _settle(self, partition: TopicPartition, offset: int, outcome: Outcome) -> None:
+        self._settlers[partition].put(offset, outcome)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -95,6 +95,8 @@ class Shares:
         nothing any more."""
 
         def then(share: Share) -> None:
+            if ask.is_given_up:
+                return
             self._hold(share, session, ask.member)
             share.ask(ask)
 
@@ -118,9 +120,13 @@ class Shares:
 
     def give_up(self, group: str, partition: Partition, ask: Ask) -> None:
         """It waits no longer, and is told nothing."""
-        place = _place(group, partition)
-        if (share := self._shares.get(place)) is not None:
+        ask.is_given_up = True
+        if (share := self.find(group, partition)) is not None:
             share.give_up(ask)
+
+    def find(self, group: str, partition: Partition) -> Share | None:
+        """Where somebody of the group holds something, or waits for it."""
+        return self._shares.get(_place(group, partition))
 
     def begin_closing(self) -> None:
         """Nobody waits any more."""
