@@ -7,7 +7,15 @@ under a lock and changes threads once per batch; a consumer once per fetched lis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from datetime import datetime
 from time import time_ns
@@ -15,23 +23,28 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
-from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
+from penstock.client.blocking_admin import (
+    BlockingAdmin,
+    BlockingClientAdmin,
+    BlockingClusterAdmin,
+)
 from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
+from penstock.client.blocking_shared import BlockingSharedConsumer, serve_in_threads
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
-from penstock.client.cluster_admin import ClusterStatus, Move, Outcome
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
 from penstock.client.loop_thread import LoopThread
 from penstock.client.producer import Producer, ProducerSettings, explained
 from penstock.client.reader import PartitionColumns
 from penstock.client.receipts import Receipt
+from penstock.client.serving import ServeSettings, split_settings
+from penstock.client.shared_settings import SharedConsumerSettings
 from penstock.client.staged_write import CommittedWrite, StagedAttempt
 from penstock.client.starts import Start
 from penstock.client.tagging import tagged
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.model.ids import TopicPartition
-from penstock.model.removal import DeletedTopic, Removal
 from penstock.records import Columns, EncodedBatch, Message
 
 
@@ -73,6 +86,11 @@ class BlockingClient:
     def admin(self) -> BlockingAdmin:
         """Topics and groups: create, describe, alter, list."""
         return BlockingAdmin(self._open_thread(), self._client)
+
+    @property
+    def clients(self) -> BlockingClientAdmin:
+        """Who is connected: listed, and what is pushed to them parked and resumed."""
+        return BlockingClientAdmin(self._open_thread(), self._client)
 
     @property
     def cluster(self) -> BlockingClusterAdmin:
@@ -151,6 +169,32 @@ class BlockingClient:
         if not topics:
             raise InvalidRequest("There is no topic to subscribe to: name at least one.")
         return self.consumer(*topics, **settings)
+
+    def share(
+        self, *topics: str, **settings: Unpack[SharedConsumerSettings]
+    ) -> BlockingSharedConsumer:
+        """Share topics with the others of a group, message by message. See `Client.share`."""
+        if not topics:
+            raise InvalidRequest("There is no topic to share: name at least one.")
+        return BlockingSharedConsumer(self._open_thread(), self._client, topics, settings)
+
+    def serve(
+        self,
+        handler: Callable[[Message], object],
+        *topics: str,
+        **settings: Unpack[ServeSettings],
+    ) -> None:
+        """Call the handler with every message, in threads: eight at a time unless `concurrency`
+        says otherwise. Returns only by an interrupt or an error. See `Client.serve`."""
+        thread = self._open_thread()
+        config, exclusive, shared = split_settings(settings)
+        if shared is not None:
+            sharing = self.share(*topics, **shared)
+            serve_in_threads(thread, sharing.consumer, handler, config)
+        else:
+            assert exclusive is not None
+            consuming = self.subscribe(*topics, **exclusive)
+            serve_in_threads(thread, consuming.consumer, handler, config)
 
     def read_range(
         self,
@@ -307,10 +351,10 @@ class BlockingConsumer:
         settings: ConsumerSettings,
     ) -> None:
         self._thread = thread
-        self._consumer = thread.call(lambda: client.consumer(*topics, source=self, **settings))
+        self.consumer = thread.call(lambda: client.consumer(*topics, source=self, **settings))
 
     def __enter__(self) -> Self:
-        self._thread.run(self._consumer.start())
+        self._thread.run(self.consumer.start())
         return self
 
     def __exit__(
@@ -323,12 +367,12 @@ class BlockingConsumer:
 
     def close(self) -> None:
         """Commit what was acknowledged and stop reading."""
-        self._thread.run(self._consumer.close())
+        self._thread.run(self.consumer.close())
 
     def __iter__(self) -> Iterator[Message]:
         """Every message, one by one, for ever."""
         while True:
-            yield from self._thread.run(self._consumer.next_hand())
+            yield from self._thread.run(self.consumer.next_hand())
 
     def batches(self) -> Iterator[list[Message]]:
         """Messages in lists, each of one partition, as they were fetched: the fastest way."""
@@ -339,156 +383,62 @@ class BlockingConsumer:
         self, max_messages: int | None = None, timeout_s: float | None = None
     ) -> list[Message]:
         """The next messages, of one partition: at least one, unless the time is over first."""
-        return self._thread.run(self._consumer.fetch(max_messages, timeout_s))
+        return self._thread.run(self.consumer.fetch(max_messages, timeout_s))
 
     def fetch_columns(
         self, timeout_s: float | None = None, *, include_headers: bool = False
     ) -> list[PartitionColumns]:
         """Everything fetched so far, decoded straight into columns; waits for the first of it."""
-        fetching = self._consumer.fetch_columns(timeout_s, include_headers=include_headers)
+        fetching = self.consumer.fetch_columns(timeout_s, include_headers=include_headers)
         return self._thread.run(fetching)
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being read."""
-        return self._thread.call(lambda: self._consumer.partitions)
+        return self._thread.call(lambda: self.consumer.partitions)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions from now on, instead of those of the topics given at first."""
-        self._thread.run(self._consumer.assign(partitions))
+        self._thread.run(self.consumer.assign(partitions))
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next message to be handed out."""
-        return self._thread.call(lambda: self._consumer.position(partition))
+        return self._thread.call(lambda: self.consumer.position(partition))
 
     def seek(self, partition: tuple[str, int], to: Start) -> None:
         """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
-        self._thread.run(self._consumer.seek(partition, to))
+        self._thread.run(self.consumer.seek(partition, to))
 
     def seek_to_time(self, moment: datetime) -> None:
         """Go on in every partition at the first message of this moment or later."""
-        self._thread.run(self._consumer.seek_to_time(moment))
+        self._thread.run(self.consumer.seek_to_time(moment))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out nothing of these partitions (none given: of all) until `resume`."""
-        self._thread.call(lambda: self._consumer.pause(*partitions))
+        self._thread.call(lambda: self.consumer.pause(*partitions))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on in these partitions (none given: in all) where they were paused."""
-        self._thread.call(lambda: self._consumer.resume(*partitions))
+        self._thread.call(lambda: self.consumer.resume(*partitions))
 
-    def acknowledge(self, message: Message) -> None:
+    def acknowledge(self, message: Message) -> Awaitable[None] | None:
         """What `message.ack()` calls: the message is dealt with. Returns at once."""
-        committer = self._consumer.committer
+        if self._thread.is_current:  # `serve` does it there
+            return self.consumer.acknowledge(message)
+        committer = self.consumer.committer
         committer.raise_failure()
         if committer.post(message):
             self._thread.post(committer.wake)
+        return None
 
     def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
         """What `message.reply()` calls: answer the request that the message is."""
-        self._thread.run(self._consumer.reply(message, value, headers))
+        self._thread.run(self.consumer.reply(message, value, headers))
 
     def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given."""
-        self._thread.run(self._consumer.commit(offsets))
+        self._thread.run(self.consumer.commit(offsets))
 
     def committed(self, partition: tuple[str, int]) -> int | None:
         """The group's place in a partition, as the broker has it; None if it has none."""
-        return self._thread.run(self._consumer.committed(partition))
-
-
-class BlockingAdmin:
-    """See `Admin`."""
-
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._admin = client.admin
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 0,
-        config: Mapping[str, str] | None = None,
-        *,
-        replicas: int = 0,
-    ) -> TopicSummary:
-        return self._run(self._admin.create_topic(name, partitions, config, replicas=replicas))
-
-    def delete_topic(self, name: str) -> None:
-        self._run(self._admin.delete_topic(name))
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        return self._run(self._admin.describe_topic(name))
-
-    def alter_topic(
-        self, name: str, config: Mapping[str, str] | None = None, reset: Collection[str] = ()
-    ) -> None:
-        self._run(self._admin.alter_topic(name, config, reset))
-
-    def add_partitions(self, name: str, total: int) -> None:
-        self._run(self._admin.add_partitions(name, total))
-
-    def list_topics(self) -> list[TopicSummary]:
-        return self._run(self._admin.list_topics())
-
-    def find_offset(self, topic: str, partition: int, at: Start) -> int:
-        return self._run(self._admin.find_offset(topic, partition, at))
-
-    def list_groups(self) -> list[str]:
-        return self._run(self._admin.list_groups())
-
-    def group_offsets(self, group: str, topics: Collection[str] = ()) -> dict[TopicPartition, int]:
-        return self._run(self._admin.group_offsets(group, topics))
-
-    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        self._run(self._admin.commit_offsets(group, offsets))
-
-    def group_lag(self, group: str) -> list[GroupLag]:
-        return self._run(self._admin.group_lag(group))
-
-    def topic_groups(self, topic: str) -> dict[str, dict[int, int]]:
-        return self._run(self._admin.topic_groups(topic))
-
-    def removals(self, topic: str, partition: int) -> list[Removal]:
-        return self._run(self._admin.removals(topic, partition))
-
-    def deleted_topics(self, name: str | None = None) -> list[DeletedTopic]:
-        return self._run(self._admin.deleted_topics(name))
-
-
-class BlockingClusterAdmin:
-    """See `ClusterAdmin`."""
-
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._cluster = client.cluster
-
-    def status(self, *, moving_only: bool = False) -> ClusterStatus:
-        return self._run(self._cluster.status(moving_only=moving_only))
-
-    def move(
-        self,
-        topic: str,
-        brokers: Sequence[int],
-        partitions: Collection[int] = (),
-        *,
-        dry_run: bool = False,
-    ) -> list[Move]:
-        return self._run(self._cluster.move(topic, brokers, partitions, dry_run=dry_run))
-
-    def replicate(self, topic: str, replicas: int, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.replicate(topic, replicas, dry_run=dry_run))
-
-    def drain(self, broker: int, onto: int | None = None, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.drain(broker, onto, dry_run=dry_run))
-
-    def add(self, broker: int, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.add(broker, dry_run=dry_run))
-
-    def rebalance(self, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.rebalance(dry_run=dry_run))
-
-    def elect_leaders(
-        self, partitions: Collection[tuple[str, int]] = (), wait_ms: int = 5_000
-    ) -> dict[TopicPartition, Outcome]:
-        return self._run(self._cluster.elect_leaders(partitions, wait_ms))
+        return self._thread.run(self.consumer.committed(partition))

@@ -13,7 +13,8 @@ import pytest
 
 import penstock.testing
 from penstock.client.accumulator import Accumulator
-from penstock.client.blocking import BlockingClient, BlockingClusterAdmin, connect_blocking
+from penstock.client.blocking import BlockingClient, connect_blocking
+from penstock.client.blocking_admin import BlockingClusterAdmin
 from penstock.client.cluster_admin import ClusterAdmin
 from penstock.client.loop_thread import LoopThread
 from penstock.model.errors import (

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from penstock.client.blocking import BlockingAdmin, connect_blocking
+from penstock.client.blocking import connect_blocking
+from penstock.client.blocking_admin import BlockingAdmin
 from penstock.model.errors import UnknownTopic
 from penstock.model.removal import Removal
 

@@ -133,7 +133,7 @@ async def stage(
     clock: ManualClock | None = None,
     *,
     is_new: bool = True,
-    **settings: object,
+    **settings: Any,
 ) -> AsyncIterator[Stage]:
     clock = clock or ManualClock()
     root = None if disk is None else disk.root
