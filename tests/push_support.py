@@ -65,6 +65,9 @@ class PushedClient:
         messages: int = 1000,
         size_bytes: int = 1 << 20,
         group: str = "billing",
+        member_id: str = "me",
+        shared: bool = False,
+        wanted: pb.Filter | None = None,
     ) -> None:
         request = pb.OpenPushRequest(
             stream=stream,
@@ -74,7 +77,9 @@ class PushedClient:
             credit_messages=messages,
             credit_bytes=size_bytes,
             group=group,
-            member_id="me",
+            member_id=member_id,
+            shared=shared,
+            filter=wanted,
         )
         await self.channel.call(calls.OPEN_PUSH, request)
 
@@ -122,6 +127,11 @@ class PushedClient:
         for delivery in self.deliveries:
             seen.setdefault((delivery.request.stream, delivery.request.delivery), delivery)
         return [value for delivery in seen.values() for value in delivery.values]
+
+    @property
+    def end_offset(self) -> int:
+        """Up to where the last delivery says that it has everything."""
+        return self.deliveries[-1].request.next_offset
 
     @property
     def numbers(self) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.broker.delivery import shares
-from penstock.broker.delivery.share import Share
+from penstock.broker.delivery.share import Holder, Share
 from penstock.coordination.delivery import share_partition, takeover
 from penstock.coordination.delivery.deviations import Deviations
 from penstock.coordination.delivery.message_state import Kind, State
@@ -29,14 +29,14 @@ def leases_above_the_durable_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    go_on = Share._go_on
+    go_on = Share.go_on
 
     def eagerly(self: Share) -> None:
         unsaved, self._unsaved = self._unsaved, []
         self._tell(unsaved)
         go_on(self)
 
-    patch.setattr(Share, "_go_on", eagerly)
+    patch.setattr(Share, "go_on", eagerly)
 
 
 def nothing_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def a_lease_runs_out_early(patch: pytest.MonkeyPatch) -> None:
 
 def a_member_is_dropped_with_its_old_connection(patch: pytest.MonkeyPatch) -> None:
     def hold(self: Any, share: Share, session: Any, member: str) -> None:
-        holder = shares.Holder(session, member)
+        holder = Holder(session, member)
         share.holders.add(holder)
 
         def gone() -> None:

@@ -1,7 +1,8 @@
 """`penstock consume`: messages to the standard output, one per line.
 
 A reader that closes its end of the pipe and Ctrl-C are ways to say "enough": both end it cleanly.
-With a group, a message counts as read when it has been written out.
+With a group, a message counts as read when it has been written out; a message that is shared is
+settled then.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -27,16 +29,28 @@ from penstock.cli.runtime import (
     until_interrupted,
 )
 from penstock.cli.starts import WAYS, choose_partitions, parse_start
-from penstock.model.errors import TimedOut
+from penstock.model.errors import InvalidRequest, TimedOut
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.client.consumer import Consumer, ConsumerSettings
+    from penstock.client.shared_consumer import SharedConsumer
+    from penstock.client.shared_settings import SharedConsumerSettings
     from penstock.records import Message
 
 _STDOUT: Final = 1
 # How often a silent reader looks whether it is at the end.
 _LOOK_S: Final = 0.2
+# Of a shared group: written out and settled together.
+_SHARED_AT_ONCE: Final = 100
+
+
+class Ack(StrEnum):
+    """What becomes of messages of a shared group."""
+
+    AUTO = "auto"
+    RELEASE = "release"
+    REJECT = "reject"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +64,6 @@ class _Job:
     timeout_s: float | None
     until_end: bool
     encode: Callable[[Message], bytes]
-    push: bool
 
 
 def consume(
@@ -93,6 +106,20 @@ def consume(
     push: Annotated[
         bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
     ] = False,
+    shared: Annotated[
+        bool,
+        typer.Option("--shared", help="Share messages, not partitions, with the group's others."),
+    ] = False,
+    ordered: Annotated[
+        bool,
+        typer.Option("--ordered", help="With --shared: messages of one key one after another."),
+    ] = False,
+    ack: Annotated[
+        Ack | None,
+        typer.Option(
+            help="With --shared: what becomes of a message that was written (auto: acknowledged)."
+        ),
+    ] = None,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
     ] = False,
@@ -105,7 +132,8 @@ def consume(
     they are; --json writes everything a message has. With a group, --from says where to begin
     in partitions that the group has not read. Exit code 1 if --timeout came before --max.
     The broker sends only what passes all of --filter, --tag, --key and --key-prefix; a group moves
-    past the rest.
+    past the rest. With --shared each message is leased to one of the group's members, however many
+    there are: --ack release gives them back at the end, --ack reject makes them dead letters.
 
     \b
     Examples:
@@ -113,6 +141,7 @@ def consume(
       penstock consume orders --from 10m-ago --json | jq .value
       penstock consume orders --partition 2 --from 1500 --max 10 --show-key
       penstock consume orders --group billing --until-end
+      penstock consume jobs --group workers --shared --push
       penstock consume orders --tag paid --filter "price > 100 AND region IN ('eu', 'uk')"
     """
     job = _Job(
@@ -125,14 +154,49 @@ def consume(
             "tags": tag or (),
             "key": None if key is None else key.encode(),
             "key_prefix": None if key_prefix is None else key_prefix.encode(),
+            "push": push,
         },
         count_max=max_,
         timeout_s=duration_ms(timeout) / 1000 if timeout is not None else None,
         until_end=until_end,
         encode=_encode_json if as_json else _encode_pair if show_key else _encode_value,
-        push=push,
     )
+    if shared:
+        sharing = _sharing(job, from_, ack, ordered=ordered)
+        run_with_client(bootstrap, lambda mq: _share(mq, job, sharing, ack or Ack.AUTO))
+        return
+    if ordered or ack is not None:
+        raise InvalidRequest("--ordered and --ack are for shared groups: add --shared.")
     run_with_client(bootstrap, lambda mq: _consume(mq, job))
+
+
+def _sharing(job: _Job, from_: str, ack: Ack | None, *, ordered: bool) -> SharedConsumerSettings:
+    """The same, of a shared group."""
+    settings, start = job.settings, job.settings["start"]
+    group = settings["group"]
+    if group is None:
+        raise InvalidRequest("--shared is for members of a group: add --group NAME.")
+    if job.partition is not None or job.until_end:
+        raise InvalidRequest(
+            "Members of a shared group have no partitions and no end: leave out --partition and "
+            "--until-end, and say --max or --timeout."
+        )
+    if start not in ("earliest", "latest"):
+        raise InvalidRequest(
+            f"A shared group begins at the beginning or the end: --from {from_} is neither."
+        )
+    return {
+        "group": group,
+        "ordered": ordered,
+        "start": "latest" if start == "latest" else "earliest",
+        "filter": settings["filter"],
+        "tags": settings["tags"],
+        "key": settings["key"],
+        "key_prefix": settings["key_prefix"],
+        "push": settings["push"],
+        # What is given back at the end is kept until then.
+        "auto_extend": ack is Ack.RELEASE,
+    }
 
 
 async def _consume(mq: Client, job: _Job) -> None:
@@ -147,6 +211,39 @@ async def _consume(mq: Client, job: _Job) -> None:
         if job.partition is not None:
             await consumer.assign([(job.topic, job.partition)])
         await until_interrupted(_copy(consumer, job, ends))
+
+
+async def _share(mq: Client, job: _Job, sharing: SharedConsumerSettings, ack: Ack) -> None:
+    await mq.admin.describe_topic(job.topic)
+    async with mq.share(job.topic, **sharing) as consumer:
+        kept: list[Message] = []
+        try:
+            await until_interrupted(_copy_shared(consumer, job, ack, kept))
+        finally:
+            for message in kept:
+                await message.release()
+
+
+async def _copy_shared(consumer: SharedConsumer, job: _Job, ack: Ack, kept: list[Message]) -> None:
+    """Messages to the standard output, each settled when it has been written out."""
+    _end_with_the_reader()
+    count = 0
+    while count != job.count_max:
+        left = _SHARED_AT_ONCE if job.count_max is None else job.count_max - count
+        messages = await consumer.fetch(min(left, _SHARED_AT_ONCE), job.timeout_s)
+        if not messages and job.count_max is not None:
+            raise TimedOut(f"Only {count} of {job.count_max} messages came in time.")
+        if not messages or not _write(b"".join([job.encode(message) for message in messages])):
+            return
+        for message in messages:
+            match ack:
+                case Ack.AUTO:
+                    await message.ack()
+                case Ack.REJECT:
+                    await message.reject("Rejected by `penstock consume --ack reject`.")
+                case Ack.RELEASE:
+                    kept.append(message)
+        count += len(messages)
 
 
 async def _copy(consumer: Consumer, job: _Job, ends: dict[tuple[str, int], int]) -> None:

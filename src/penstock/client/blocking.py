@@ -7,7 +7,15 @@ under a lock and changes threads once per batch; a consumer once per fetched lis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from datetime import datetime
 from time import time_ns
@@ -15,10 +23,15 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
-from penstock.client.blocking_admin import BlockingAdmin, BlockingClusterAdmin
+from penstock.client.blocking_admin import (
+    BlockingAdmin,
+    BlockingClientAdmin,
+    BlockingClusterAdmin,
+)
 from penstock.client.blocking_dead_letters import BlockingDeadLetters
 from penstock.client.blocking_delayed import BlockingDelayed, BlockingSchedules
 from penstock.client.blocking_groups import BlockingGroupAdmin
+from penstock.client.blocking_shared import BlockingSharedConsumer, serve_in_threads
 from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.config import ClientSettings
@@ -29,6 +42,8 @@ from penstock.client.producer import Producer, ProducerSettings, explained
 from penstock.client.queue_headers import with_queue_headers
 from penstock.client.reader import PartitionColumns
 from penstock.client.receipts import Receipt
+from penstock.client.serving import ServeSettings, split_settings
+from penstock.client.shared_settings import SharedConsumerSettings
 from penstock.client.staged_write import CommittedWrite, StagedAttempt
 from penstock.client.starts import Start
 from penstock.model.errors import ClientClosed, InvalidRequest
@@ -79,6 +94,11 @@ class BlockingClient:
     def groups(self) -> BlockingGroupAdmin:
         """Groups of consumers: described with their lag, moved, deleted."""
         return BlockingGroupAdmin(self._open_thread(), self._client)
+
+    @property
+    def clients(self) -> BlockingClientAdmin:
+        """Who is connected: listed, and what is pushed to them parked and resumed."""
+        return BlockingClientAdmin(self._open_thread(), self._client)
 
     @property
     def cluster(self) -> BlockingClusterAdmin:
@@ -167,6 +187,32 @@ class BlockingClient:
         if not topics:
             raise InvalidRequest("There is no topic to subscribe to: name at least one.")
         return self.consumer(*topics, **settings)
+
+    def share(
+        self, *topics: str, **settings: Unpack[SharedConsumerSettings]
+    ) -> BlockingSharedConsumer:
+        """Share topics with the others of a group, message by message. See `Client.share`."""
+        if not topics:
+            raise InvalidRequest("There is no topic to share: name at least one.")
+        return BlockingSharedConsumer(self._open_thread(), self._client, topics, settings)
+
+    def serve(
+        self,
+        handler: Callable[[Message], object],
+        *topics: str,
+        **settings: Unpack[ServeSettings],
+    ) -> None:
+        """Call the handler with every message, in threads: eight at a time unless `concurrency`
+        says otherwise. Returns only by an interrupt or an error. See `Client.serve`."""
+        thread = self._open_thread()
+        config, exclusive, shared = split_settings(settings)
+        if shared is not None:
+            sharing = self.share(*topics, **shared)
+            serve_in_threads(thread, sharing.consumer, handler, config)
+        else:
+            assert exclusive is not None
+            consuming = self.subscribe(*topics, **exclusive)
+            serve_in_threads(thread, consuming.consumer, handler, config)
 
     def read_range(
         self,
@@ -329,10 +375,10 @@ class BlockingConsumer(NotLeased):
         settings: ConsumerSettings,
     ) -> None:
         self._thread = thread
-        self._consumer = thread.call(lambda: client.consumer(*topics, source=self, **settings))
+        self.consumer = thread.call(lambda: client.consumer(*topics, source=self, **settings))
 
     def __enter__(self) -> Self:
-        self._thread.run(self._consumer.start())
+        self._thread.run(self.consumer.start())
         return self
 
     def __exit__(
@@ -345,12 +391,12 @@ class BlockingConsumer(NotLeased):
 
     def close(self) -> None:
         """Commit what was acknowledged and stop reading."""
-        self._thread.run(self._consumer.close())
+        self._thread.run(self.consumer.close())
 
     def __iter__(self) -> Iterator[Message]:
         """Every message, one by one, for ever."""
         while True:
-            yield from self._thread.run(self._consumer.next_hand())
+            yield from self._thread.run(self.consumer.next_hand())
 
     def batches(self) -> Iterator[list[Message]]:
         """Messages in lists, each of one partition, as they were fetched: the fastest way."""
@@ -361,76 +407,79 @@ class BlockingConsumer(NotLeased):
         self, max_messages: int | None = None, timeout_s: float | None = None
     ) -> list[Message]:
         """The next messages, of one partition: at least one, unless the time is over first."""
-        return self._thread.run(self._consumer.fetch(max_messages, timeout_s))
+        return self._thread.run(self.consumer.fetch(max_messages, timeout_s))
 
     def fetch_columns(
         self, timeout_s: float | None = None, *, include_headers: bool = False
     ) -> list[PartitionColumns]:
         """Everything fetched so far, decoded straight into columns; waits for the first of it."""
-        fetching = self._consumer.fetch_columns(timeout_s, include_headers=include_headers)
+        fetching = self.consumer.fetch_columns(timeout_s, include_headers=include_headers)
         return self._thread.run(fetching)
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being read."""
-        return self._thread.call(lambda: self._consumer.partitions)
+        return self._thread.call(lambda: self.consumer.partitions)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions from now on, instead of those of the topics given at first."""
-        self._thread.run(self._consumer.assign(partitions))
+        self._thread.run(self.consumer.assign(partitions))
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next message to be handed out."""
-        return self._thread.call(lambda: self._consumer.position(partition))
+        return self._thread.call(lambda: self.consumer.position(partition))
 
     def seek(self, partition: tuple[str, int], to: Start) -> None:
         """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
-        self._thread.run(self._consumer.seek(partition, to))
+        self._thread.run(self.consumer.seek(partition, to))
 
     def seek_to_time(self, moment: datetime) -> None:
         """Go on in every partition at the first message of this moment or later."""
-        self._thread.run(self._consumer.seek_to_time(moment))
+        self._thread.run(self.consumer.seek_to_time(moment))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out nothing of these partitions (none given: of all) until `resume`."""
-        self._thread.call(lambda: self._consumer.pause(*partitions))
+        self._thread.call(lambda: self.consumer.pause(*partitions))
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on in these partitions (none given: in all) where they were paused."""
-        self._thread.call(lambda: self._consumer.resume(*partitions))
+        self._thread.call(lambda: self.consumer.resume(*partitions))
 
-    def acknowledge(self, message: Message) -> None:
+    def acknowledge(self, message: Message) -> Awaitable[None] | None:
         """What `message.ack()` calls: the message is dealt with. Returns at once."""
-        committer = self._consumer.committer
+        if self._thread.is_current:  # `serve` does it there
+            return self.consumer.acknowledge(message)
+        committer = self.consumer.committer
         committer.raise_failure()
         if committer.post(message):
             self._thread.post(committer.wake)
+        return None
 
     def attempt(self, message: Message) -> int:
         """What `message.attempt` asks for."""
-        return self._consumer.attempt(message)
+        return self.consumer.attempt(message)
 
     def fail(self, message: Message, reason: str = "") -> None:
         """What `message.fail()` calls: count an attempt. Returns at once."""
-        self._consumer.fail(message, reason)
+        self.consumer.fail(message, reason)
 
     def reject(self, message: Message, reason: str = "") -> None:
         """What `message.reject()` calls: to the dead letters, and acknowledged."""
-        self._thread.run(self._consumer.reject(message, reason))
+        self._thread.run(self.consumer.reject(message, reason))
 
     @property
     def expired_count(self) -> int:
         """Messages whose time to live was over before they could be handed out."""
-        return self._consumer.expired_count
+        return self.consumer.expired_count
 
     def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
         """What `message.reply()` calls: answer the request that the message is."""
-        self._thread.run(self._consumer.reply(message, value, headers))
+        self._thread.run(self.consumer.reply(message, value, headers))
 
     def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given."""
-        self._thread.run(self._consumer.commit(offsets))
+        self._thread.run(self.consumer.commit(offsets))
 
     def committed(self, partition: tuple[str, int]) -> int | None:
         """The group's place in a partition, as the broker has it; None if it has none."""
-        return self._thread.run(self._consumer.committed(partition))
+        return self._thread.run(self.consumer.committed(partition))

@@ -1,5 +1,5 @@
-"""`Admin` and `ClusterAdmin` for code without an event loop: the same calls, each waiting for its
-result.
+"""`Admin`, `ClientAdmin` and `ClusterAdmin` for code without an event loop: the same calls, each
+waiting for its result.
 
 A facade, like the rest of `client.blocking`: it decides nothing.
 """
@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.client.admin import GroupLag, TopicDescription, TopicSummary
 from penstock.client.client import Client
+from penstock.client.client_admin import ClientList
 from penstock.client.cluster_admin import ClusterStatus, Move, Outcome
 from penstock.client.loop_thread import LoopThread
 from penstock.client.starts import Start
@@ -112,3 +113,20 @@ class BlockingClusterAdmin:
         self, partitions: Collection[tuple[str, int]] = (), wait_ms: int = 5_000
     ) -> dict[TopicPartition, Outcome]:
         return self._run(self._cluster.elect_leaders(partitions, wait_ms))
+
+
+class BlockingClientAdmin:
+    """See `ClientAdmin`."""
+
+    def __init__(self, thread: LoopThread, client: Client) -> None:
+        self._run = thread.run
+        self._clients = client.clients
+
+    def list(self) -> ClientList:
+        return self._run(self._clients.list())
+
+    def park(self, client: str, group: str | None = None) -> int:
+        return self._run(self._clients.park(client, group))
+
+    def resume(self, client: str, group: str | None = None) -> int:
+        return self._run(self._clients.resume(client, group))

@@ -233,6 +233,7 @@ class Client(Administration):
             SharedConsumerConfig(**settings),
             source=source,
             on_end=self._forget,
+            pushes=connected.pushes,
         )
         self._members[consumer] = None
         return consumer
@@ -244,10 +245,18 @@ class Client(Administration):
         until this is cancelled: `await mq.serve(handle, "orders", group="billing")`.
 
         A message is acknowledged when its handler has returned. One that fails is tried again after
-        growing waits, and goes to the group's dead letters after the last of its `attempts`.
+        growing waits, and goes to the group's dead letters after the last of its `attempts`. With
+        `shared=True` members share messages and not partitions, as by `share`: the group counts
+        attempts, and leases are extended while a handler works.
         """
-        config, for_consumer = split_settings(settings)
-        await serve(self.subscribe(*topics, **for_consumer), handler, config)
+        config, exclusive, shared = split_settings(settings)
+        consumer: Consumer | SharedConsumer
+        if shared is not None:
+            consumer = self.share(*topics, **shared)
+        else:
+            assert exclusive is not None
+            consumer = self.subscribe(*topics, **exclusive)
+        await serve(consumer, handler, config)
 
     def read_range(
         self,

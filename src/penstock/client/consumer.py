@@ -211,6 +211,8 @@ class Consumer(Outcomes, Replying):
                 routes, config, member, self._holdings, self._changing, self._fetcher.fail
             )
             self._fetcher.may_be_idle = True
+            if isinstance(self._fetcher, PushFetcher):
+                self._fetcher.member_id = self._membership.member_id
             assert self._committer is not None
             self._committer.member = self._membership
         self._is_started = False

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 from penstock.client.backoff import Backoff
 from penstock.client.routes import Routes
@@ -31,25 +31,45 @@ _ANSWER_S_MAX: Final = 5.0
 class Hold:
     """Messages that were leased together."""
 
-    __slots__ = ("attempts", "expires_at_s", "leased_s", "partition")
+    __slots__ = ("attempts", "lease_s", "leased_at_s", "partition")
 
     def __init__(
-        self, partition: TopicPartition, leased: pb.LeaseResponse, leased_s: float
+        self,
+        partition: TopicPartition,
+        leases: Sequence[pb.LeasedRange],
+        now_s: float,
+        lease_s: float,
     ) -> None:
-        """leased_s: then or later, by the loop's time."""
+        """now_s: when it was leased, or earlier, by the loop's time."""
         self.partition = partition
-        self.leased_s = leased_s
-        self.expires_at_s = leased_s + leased.lease_ms / 1000 * _MARGIN
+        self.leased_at_s = now_s
+        self.lease_s = lease_s
         # Only of those that are not handed out for the first time.
         self.attempts = {
             offset: lease.attempt
-            for lease in leased.leases
+            for lease in leases
             if lease.attempt > 1
             for offset in range(lease.first, lease.last + 1)
         }
 
+    @property
+    def expires_at_s(self) -> float:
+        """From then on its messages may be another's."""
+        return self.leased_at_s + self.lease_s * _MARGIN
 
-Take = Callable[[Hold, list[Message]], None]
+    def left(self) -> None:
+        """One of its messages waits no longer for the reader: it was taken, or given back."""
+
+
+class Buffer(Protocol):
+    """Where messages wait for the reader: a `LeaseBuffer`."""
+
+    has_room: asyncio.Event
+    source: Any
+    fail: Callable[[PenstockError], None]
+
+    def room(self) -> int: ...
+    def add(self, hold: Hold, messages: list[Message]) -> None: ...
 
 
 class LeaseLane:
@@ -79,39 +99,29 @@ class LeaseLane:
         self._backoff = backoff
         self._loop = asyncio.get_running_loop()
 
-    async def run(
-        self,
-        room: Callable[[], int],
-        has_room: asyncio.Event,
-        take: Take,
-        source: Any,
-        fail: Callable[[PenstockError], None],
-    ) -> None:
-        """Lease while there is room; runs until it is cancelled, or cannot go on.
-
-        room: how many messages the reader has room for now. has_room: set when that grows.
-        """
+    async def run(self, buffer: Buffer) -> None:
+        """Lease while there is room; runs until it is cancelled, or cannot go on."""
         failures = 0
         while True:
-            while (messages_max := room()) <= 0:
-                has_room.clear()
-                await has_room.wait()
+            while (messages_max := buffer.room()) <= 0:
+                buffer.has_room.clear()
+                await buffer.has_room.wait()
             self._request.messages_max = messages_max
             try:
-                await self._lease(take, source, is_refreshed=failures > 0)
+                await self._lease(buffer, is_refreshed=failures > 0)
                 failures = 0
             except BatchError as error:
-                fail(error)
+                buffer.fail(error)
                 return
             except PenstockError as error:
                 if not error.retriable:
-                    fail(error)
+                    buffer.fail(error)
                     return
                 failures += 1
                 logger.info("Messages of %s cannot be leased now: %s", self._partition, error)
                 await asyncio.sleep(self._backoff.wait_s(failures))
 
-    async def _lease(self, take: Take, source: Any, *, is_refreshed: bool) -> None:
+    async def _lease(self, buffer: Buffer, *, is_refreshed: bool) -> None:
         # Not by a call that is made again by itself: when this one was made is when a lease begins.
         leader = await self._routes.leader(*self._partition, refresh=is_refreshed)
         asked_s = self._loop.time()
@@ -122,6 +132,7 @@ class LeaseLane:
             return
         leased_s = asked_s + answer.waited_ms / 1000
         messages = decode_messages(
-            payload, self._partition.topic, self._partition.partition, 0, source
+            payload, self._partition.topic, self._partition.partition, 0, buffer.source
         )
-        take(Hold(self._partition, answer, leased_s), messages)
+        hold = Hold(self._partition, answer.leases, leased_s, answer.lease_ms / 1000)
+        buffer.add(hold, messages)

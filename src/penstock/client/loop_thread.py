@@ -56,6 +56,11 @@ class LoopThread:
         assert self._loop is not None, "the thread has not been started"
         return self._loop
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is called by the loop itself: nothing may be waited for here."""
+        return threading.get_ident() == self._thread.ident
+
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine in the loop and wait for it. Interrupted, it is cancelled."""
         with self._gate:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
@@ -52,6 +53,8 @@ class PushFetcher(Fetcher):
         self._credit_messages = credit_messages
         self._resumes_itself = resumes_itself
         self._timeout_s = timeout_s
+        self.member_id = ""
+        """Whom the group knows this reader as, if it is a member."""
         self._streams: dict[Feed, _FeedStream] = {}
 
     def take(self) -> Chunk | None:
@@ -105,11 +108,13 @@ class PushFetcher(Fetcher):
         request = pb.OpenPushRequest(
             stream=stream.stream.number,
             group=self._group,
+            member_id=self.member_id,
             topic=feed.topic,
             partition=feed.partition,
             offset=feed.fetch_offset,
             credit_messages=stream.credit_messages,
             credit_bytes=stream.credit_bytes,
+            filter=self._config.filter,
         )
         channel.start_call(
             pb.CALL_OPEN_PUSH,
@@ -139,9 +144,15 @@ class PushFetcher(Fetcher):
         feed.high_watermark = request.high_watermark
         # Not when it was opened: one that ends at once, again and again, needs its waits.
         feed.failures = 0
+        is_filtered = self._config.filter is not None
         try:
-            if payload:
-                self._take_in(feed, payload, has_gaps=request.has_gaps, next_offset=None)
+            if payload or is_filtered:
+                self._take_in(
+                    feed,
+                    payload,
+                    has_gaps=request.has_gaps,
+                    next_offset=request.next_offset if is_filtered else None,
+                )
                 stream.charges.append((request.messages, len(payload)))
             feed.fetch_offset = max(feed.fetch_offset, request.next_offset)
         except PenstockError as error:
@@ -249,7 +260,10 @@ class _FeedStream:
     def on_delivery(self, request: pb.DeliverRequest, payload: memoryview) -> None:
         self._fetcher.delivered(self, request, payload)
 
-    def on_parked(self, error: PenstockError, *, by_operator: bool) -> None:
+    def on_parked(
+        self, error: PenstockError, *, by_operator: bool, withdrawn: Collection[int]
+    ) -> None:
+        del withdrawn  # messages of leases are, and these are none
         self._fetcher.parked(self, error, by_operator=by_operator)
 
     def on_ended(self, error: PenstockError) -> None:

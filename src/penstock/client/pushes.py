@@ -1,14 +1,15 @@
 """What brokers push to this client: each delivery to the stream that it is for.
 
 A stream is one partition pushed by one broker; who opened it takes what comes. Not how much may
-come, nor where it goes: `push_fetcher` knows. The invariants: a stream hears of its end once,
-whether the broker says so, its connection ends, or a broker that is silent answers no ping; a
-delivery that comes again is answered and dropped.
+come, nor where it goes: `push_fetcher` and `push_lane` know. The invariants: a stream hears of its
+end once, whether the broker says so, its connection ends, or a broker that is silent answers no
+ping; a delivery that comes again is answered and dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from typing import Final, Protocol
 
@@ -33,8 +34,11 @@ class Receiver(Protocol):
         """Messages have come, for the first time. They may be kept."""
         ...
 
-    def on_parked(self, error: PenstockError, *, by_operator: bool) -> None:
-        """Nothing more comes until the stream is resumed."""
+    def on_parked(
+        self, error: PenstockError, *, by_operator: bool, withdrawn: Collection[int]
+    ) -> None:
+        """Nothing more comes until the stream is resumed. withdrawn: deliveries of which nothing is
+        this client's any more, if it came at all."""
         ...
 
     def on_ended(self, error: PenstockError) -> None:
@@ -117,7 +121,9 @@ class Pushes:
         channel.answer(message_id, pb.CALL_PUSH_ENDED, b"")
         error = error_from(request.error.SerializeToString())
         if request.is_parked:
-            stream.receiver.on_parked(error, by_operator=request.by_operator)
+            stream.receiver.on_parked(
+                error, by_operator=request.by_operator, withdrawn=request.withdrawn
+            )
         else:
             self._end(stream, error)
 

@@ -3,7 +3,8 @@
 A message is acknowledged when its handler has returned. One whose handler raises is failed where
 its group keeps count of attempts (a shared group); elsewhere it is tried again here, after growing
 waits, and rejected after the last attempt: to the group's dead letters. Not how messages come: that
-is the consumer's affair.
+is the consumer's affair. While a handler works, the lease of its message is extended, however long
+that takes, unless `auto_extend=False`.
 
 The invariant: a message is acknowledged, failed or rejected only when its handler has ended, so one
 that was cut off by a cancellation or a crash is delivered again. With more than one at a time the
@@ -14,15 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from inspect import isawaitable
-from typing import Any, Final, cast
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from penstock.client.backoff import Backoff
-from penstock.client.consumer import Consumer, ConsumerSettings
+from penstock.client.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.shared_consumer import SharedConsumer
+from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import InvalidConfig, InvalidRequest
+from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
 from penstock.records import Message
 
 logger = logging.getLogger(__name__)
@@ -36,8 +41,17 @@ _REASON_CHARACTERS_MAX: Final = 1_000
 
 
 class ServeSettings(ConsumerSettings, total=False):
-    """The settings of `ServeConfig` and of the consumer, as keywords of `Client.serve`."""
+    """The settings of `ServeConfig` and of the consumer, of a shared group too, as keywords of
+    `Client.serve`."""
 
+    shared: bool
+    ordered: bool
+    lease_ms: int
+    attempts_max: int
+    backoff_ms: int
+    backoff_ms_max: int
+    prefetch: int
+    auto_extend: bool
     concurrency: int
     attempts: int
     retry_backoff_ms: int
@@ -77,30 +91,72 @@ class ServeConfig:
                 raise InvalidConfig(f"{name} is {value}: it must be from {low} to {high}.")
 
 
-def split_settings(settings: ServeSettings) -> tuple[ServeConfig, ConsumerSettings]:
+class Split(NamedTuple):
+    """What `serve` was told: how to handle messages, and which consumer brings them."""
+
+    config: ServeConfig
+    exclusive: ConsumerSettings | None
+    shared: SharedConsumerSettings | None
+    """One of the two."""
+
+
+def split_settings(settings: ServeSettings) -> Split:
     """What is for the handling, and what is for the consumer, which is pushed to unless it says
-    otherwise."""
+    otherwise. InvalidConfig names a setting that the consumer does not have."""
     if settings.get("group") is None:
         raise InvalidRequest(
             "Handled messages are acknowledged for a group: give one, as in group='billing'."
         )
-    for_consumer: dict[str, Any] = {"push": True, **settings}
-    for_handling = {
-        name: for_consumer.pop(name)
-        for name in (field.name for field in fields(ServeConfig))
-        if name in for_consumer
-    }
-    return ServeConfig(**for_handling), cast(ConsumerSettings, for_consumer)
+    given: dict[str, Any] = {"push": True, **settings}
+    is_shared = given.pop("shared", False)
+    for_handling = {name: given.pop(name) for name in _names(ServeConfig) if name in given}
+    config = ServeConfig(**for_handling)
+    if not is_shared:
+        _check_names(given, _names(ConsumerConfig), "Only a shared group has it: say shared=True.")
+        return Split(config, cast(ConsumerSettings, given), None)
+    _check_names(
+        for_handling,
+        {"concurrency", "finish_timeout_ms"},
+        "A shared group counts attempts: say attempts_max, backoff_ms and backoff_ms_max.",
+    )
+    _check_names(given, _names(SharedConsumerConfig), "A shared group does not have it.")
+    # What waits here is kept from others, who may be idle.
+    defaults = {"auto_extend": True, "prefetch": min(config.concurrency, SHARE_WINDOW_OFFSETS_MAX)}
+    return Split(config, None, cast(SharedConsumerSettings, {**defaults, **given}))
 
 
-async def serve(consumer: Consumer, handler: MessageHandler, config: ServeConfig) -> None:
+def _names(config: type[ServeConfig | ConsumerConfig | SharedConsumerConfig]) -> set[str]:
+    return {field.name for field in fields(config)}
+
+
+def _check_names(given: Mapping[str, object], known: Collection[str], advice: str) -> None:
+    for name in given:
+        if name not in known:
+            raise InvalidConfig(f"{name} is not a setting of this consumer. {advice}")
+
+
+class Served(Protocol):
+    """A consumer, exclusive or shared."""
+
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+    async def next_hand(self) -> Iterable[Message]: ...
+
+
+async def serve(consumer: Served, handler: MessageHandler, config: ServeConfig) -> None:
     """Handle messages until this is cancelled, or reading or acknowledging fails.
 
     A cancellation takes nothing new, lets handlers that are at work come to their end for a while,
-    and cuts off the rest.
+    and cuts off the rest, whose messages a shared group gets back.
     """
     async with consumer:
-        serving = _Serving(handler, config)
+        serving = _Serving(handler, config, is_shared=isinstance(consumer, SharedConsumer))
         try:
             await serving.run(consumer)
         finally:
@@ -110,8 +166,9 @@ async def serve(consumer: Consumer, handler: MessageHandler, config: ServeConfig
 class _Serving:
     """The handlers at work."""
 
-    def __init__(self, handler: MessageHandler, config: ServeConfig) -> None:
+    def __init__(self, handler: MessageHandler, config: ServeConfig, *, is_shared: bool) -> None:
         self._handler = handler
+        self._is_shared = is_shared
         self._config = config
         self._backoff = Backoff(
             first_s=config.retry_backoff_ms / 1000, longest_s=config.retry_backoff_ms_max / 1000
@@ -123,7 +180,7 @@ class _Serving:
         self._runner: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
 
-    async def run(self, consumer: Consumer) -> None:
+    async def run(self, consumer: Served) -> None:
         self._runner = runner = asyncio.current_task()
         assert runner is not None
         try:
@@ -172,6 +229,10 @@ class _Serving:
                 if isawaitable(outcome):
                     await outcome
                 break
+            except asyncio.CancelledError:
+                if self._is_shared:
+                    await self._settle(message.release())
+                raise
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS_MAX]
                 logger.warning(

@@ -130,9 +130,11 @@ class Settler:
                 await asyncio.sleep(self._backoff.wait_s(failures))
 
     async def _tell(self, outcomes: dict[int, Outcome]) -> None:
-        ranges = list(_ranges(outcomes))
-        for start in range(0, len(ranges), _RANGES_MAX):
-            part = ranges[start : start + _RANGES_MAX]
+        ranges, singles = list(_ranges(outcomes)), list[pb.SettleRequest.Range]()
+        while ranges or singles:
+            if not ranges:
+                ranges, singles = singles, []
+            part, ranges = ranges[:_RANGES_MAX], ranges[_RANGES_MAX:]
             request = pb.SettleRequest(
                 group=self._group,
                 member_id=self._member_id,
@@ -142,17 +144,25 @@ class Settler:
             )
             answer = await self._routes.call_leader(self._partition, SETTLE, request)
             for one, error in zip(part, answer.outcomes, strict=True):
+                is_lost = error.code == UnknownLease.code
+                if is_lost and one.first < one.last:
+                    # All of a range, or none: told alone, those that are held go through.
+                    singles += [
+                        _range(offset, offset, outcomes[offset])
+                        for offset in range(one.first, one.last + 1)
+                    ]
+                    continue
                 for offset in range(one.first, one.last + 1):
                     outcomes.pop(offset, None)
                     if error.code and one.kind == EXTEND:
                         self._not_extended[offset] = from_code(error.code, error.message)
-                if error.code and error.code != UnknownLease.code:
+                if error.code and not is_lost:
                     self.failure = from_code(error.code, error.message)
-                elif error.code:
-                    self.lost_count += one.last - one.first + 1
+                elif is_lost and one.kind != RELEASE:
+                    # Whoever gives a message back that it has no longer has lost nothing.
+                    self.lost_count += one.kind != EXTEND
                     logger.warning(
-                        "What became of %d messages from offset %d of %s was told too late: %s",
-                        one.last - one.first + 1,
+                        "What became of the message at offset %d of %s was told too late: %s",
                         one.first,
                         self._partition,
                         error.message,

@@ -88,11 +88,12 @@ class Settling:
         if self._held.pop(place, None) is None:
             logger.debug("%s-%d offset %d was settled before.", *place)
         else:
-            self._settle(message, outcome)
+            # The hot one: without a TopicPartition, which it equals.
+            self._settlers[message.topic, message.partition].put(message.offset, outcome)
         return self._done
 
-    def _settle(self, message: Message, outcome: Outcome) -> None:
-        self._settlers[message.topic, message.partition].put(message.offset, outcome)
+    def _settle(self, partition: tuple[str, int], offset: int, outcome: Outcome) -> None:
+        self._settlers[partition].put(offset, outcome)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

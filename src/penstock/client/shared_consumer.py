@@ -2,7 +2,8 @@
 
 Each message is leased to one member, which says what became of it: dealt with, given back, failed,
 or never to be dealt with. Order is given up, or kept for each key (R-DEL-11). Membership is
-`share_membership`'s, leases are `lease_lane`'s, outcomes `settler`'s. The invariant: a message is
+`share_membership`'s, leases come by `lease_lane` or `push_lane` and are
+`lease_keeper`'s, outcomes `settler`'s. The invariant: a message is
 handed out while its lease runs, and settled at most once.
 """
 
@@ -11,13 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 from penstock.client.config import ClientConfig
-from penstock.client.lease_lane import Hold, LeaseLane
+from penstock.client.lease_buffer import LeaseBuffer
+from penstock.client.lease_keeper import LeaseKeeper
+from penstock.client.lease_lane import LeaseLane
+from penstock.client.push_lane import PushLane
+from penstock.client.pushes import Pushes
 from penstock.client.replies import Replying
 from penstock.client.routes import Routes
 from penstock.client.settler import RELEASE, Outcome, Settler
@@ -48,6 +52,7 @@ class SharedConsumer(Settling, Replying):
         *,
         source: Any,
         on_end: Callable[[SharedConsumer], None],
+        pushes: Pushes,
     ) -> None:
         """source: whom messages tell what became of them; None: this."""
         super().__init__()
@@ -55,7 +60,7 @@ class SharedConsumer(Settling, Replying):
         self._backoff = config.backoff
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
-        self._source = source if source is not None else self
+        self._pushes = pushes
         self._on_end = on_end
         self.member_id = f"{config.client_name}-{uuid.uuid4()}"
         self._membership = ShareMembership(
@@ -74,10 +79,14 @@ class SharedConsumer(Settling, Replying):
         )
         self._scope = TaskScope()
         self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
-        # Leased, and not taken by the reader yet.
-        self._ready: deque[tuple[Hold, Message]] = deque()
-        self._has_messages = asyncio.Event()
-        self._has_room = asyncio.Event()
+        # Of those in `_lanes`, where messages are pushed.
+        self._push_lanes: dict[TopicPartition, PushLane] = {}
+        self._buffer = LeaseBuffer(
+            settings.prefetch, source if source is not None else self, self._fail
+        )
+        self._keeper = LeaseKeeper(
+            self._buffer, self._held, self._settle, extends=settings.auto_extend
+        )
         self._starting = asyncio.Lock()
         self._is_started = False
 
@@ -110,6 +119,7 @@ class SharedConsumer(Settling, Replying):
             self._scope.start(
                 self._membership.run(wait_s, self._fail), name=f"member of {self._settings.group}"
             )
+            self._scope.start(self._keeper.run(), name=f"keeping of {self._settings.group}")
             self._is_started = True
 
     async def close(self) -> None:
@@ -119,9 +129,10 @@ class SharedConsumer(Settling, Replying):
         self._is_closed = True
         for lane in self._lanes.values():
             lane.cancel()
-        while self._ready:
-            _, message = self._ready.popleft()
-            self._settle(message, Outcome(RELEASE))
+        for message in self._buffer.drop(lambda _: True):
+            self._settle(
+                TopicPartition(message.topic, message.partition), message.offset, Outcome(RELEASE)
+            )
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 for settler in self._settlers.values():
@@ -166,10 +177,19 @@ class SharedConsumer(Settling, Replying):
             messages.append(message)
         return messages
 
+    async def next_hand(self) -> list[Message]:
+        """The next message, alone: what is not taken is not the reader's. For `serve`."""
+        return [await self._next()]
+
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being leased from."""
         return list(self._lanes)
+
+    def resume(self) -> None:
+        """Go on where a broker has parked what it pushes, whoever had it do so."""
+        for lane in self._push_lanes.values():
+            lane.resume()
 
     # --- helpers -------------------------------------------------------------------------------
 
@@ -180,32 +200,21 @@ class SharedConsumer(Settling, Replying):
             if message is not None:
                 return message
             self._raise_failure()
-            self._has_messages.clear()
-            await self._has_messages.wait()
+            await self._buffer.wait()
 
     def _take(self) -> Message | None:
-        now_s = asyncio.get_running_loop().time()
-        while self._ready:
-            hold, message = self._ready.popleft()
-            self._has_room.set()
-            if now_s < hold.expires_at_s:
-                self._held[message.topic, message.partition, message.offset] = hold
-                return message
-            logger.warning("A lease ran out before its message was taken: lower prefetch.")
-        return None
-
-    def _room(self) -> int:
-        """For one lane: all of them ask at the same time."""
-        prefetch = self._settings.prefetch
-        return min(prefetch - len(self._ready), max(prefetch // max(len(self._lanes), 1), 1))
-
-    def _came(self, hold: Hold, messages: list[Message]) -> None:
-        self._ready.extend((hold, message) for message in messages)
-        self._has_messages.set()
+        taken = self._buffer.take()
+        if taken is None:
+            return None
+        hold, message = taken
+        self._held[message.topic, message.partition, message.offset] = hold
+        return message
 
     def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in [one for one in self._lanes if one not in partitions]:
             self._lanes.pop(partition).cancel()
+            self._push_lanes.pop(partition, None)
+        self._buffer.lane_count = len(partitions)
         for partition in partitions:
             if partition not in self._lanes:
                 self._open(partition)
@@ -216,10 +225,22 @@ class SharedConsumer(Settling, Replying):
         if partition not in self._settlers:
             settler = self._settlers[partition] = Settler(*names)
             self._scope.start(settler.run(), name=f"outcomes of {partition}")
-        lane = LeaseLane(*names, max_wait_ms=settings.max_wait_ms, bytes_max=settings.buffer_bytes)
-        leasing = lane.run(self._room, self._has_room, self._came, self._source, self._fail)
-        self._lanes[partition] = self._scope.start(leasing, name=f"leases of {partition}")
+        if settings.push:
+            pushing = self._push_lanes[partition] = PushLane(
+                *names,
+                pushes=self._pushes,
+                buffer=self._buffer,
+                credit_bytes=settings.buffer_bytes,
+                resumes_itself=settings.auto_resume,
+            )
+            work = pushing.run()
+        else:
+            leasing = LeaseLane(
+                *names, max_wait_ms=settings.max_wait_ms, bytes_max=settings.buffer_bytes
+            )
+            work = leasing.run(self._buffer)
+        self._lanes[partition] = self._scope.start(work, name=f"leases of {partition}")
 
     def _fail(self, error: PenstockError) -> None:
         self._failure = error
-        self._has_messages.set()
+        self._buffer.has_messages.set()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from penstock.client.filters import make_filter
 from penstock.model.errors import InvalidConfig
 from penstock.model.limits import (
     FETCH_WAIT_MS_MAX,
@@ -17,7 +18,7 @@ from penstock.protocol import penstock_pb2 as pb
 
 
 class SharedConsumerSettings(TypedDict, total=False):
-    """The settings of `SharedConsumerConfig`, as keywords of `Client.subscribe`."""
+    """The settings of `SharedConsumerConfig`, as keywords of `Client.share`."""
 
     group: str
     ordered: bool
@@ -26,13 +27,16 @@ class SharedConsumerSettings(TypedDict, total=False):
     attempts_max: int
     backoff_ms: int
     backoff_ms_max: int
-    filter: str
-    tags: Collection[str]
+    filter: str | None
+    tags: str | Sequence[str]
     key: bytes | None
     key_prefix: bytes | None
     prefetch: int
     buffer_bytes: int
     max_wait_ms: int
+    push: bool
+    auto_resume: bool
+    auto_extend: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +64,10 @@ class SharedConsumerConfig:
 
     backoff_ms_max: int = 0
 
-    filter: str = ""
+    filter: str | None = None
     """An expression over headers, key, tag and timestamp."""
 
-    tags: Collection[str] = ()
+    tags: str | Sequence[str] = ()
     """Only messages with one of these tags."""
 
     key: bytes | None = None
@@ -78,6 +82,17 @@ class SharedConsumerConfig:
     max_wait_ms: int = 5_000
     """How long a broker holds a question open while there is nothing."""
 
+    push: bool = False
+    """Have messages pushed by the brokers, instead of asking for them: the loop is the same."""
+
+    auto_resume: bool = True
+    """Let a delivery that a broker parked, because this process did not answer it, go on by
+    itself. Else reading raises Parked, and goes on after `resume`."""
+
+    auto_extend: bool = False
+    """Extend the leases of messages that the reader has taken and not settled, at half their time,
+    for as long as this process lives."""
+
     def __post_init__(self) -> None:
         if not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
             raise InvalidConfig(
@@ -88,6 +103,7 @@ class SharedConsumerConfig:
             raise InvalidConfig(
                 f"start is {self.start!r}: a shared group begins at 'earliest' or 'latest'."
             )
+        make_filter(self.filter, self.tags, self.key, self.key_prefix)
         for name in ("lease_ms", "attempts_max", "backoff_ms", "backoff_ms_max"):
             if (getattr(self, name) or 0) < 0:
                 raise InvalidConfig(f"{name} is {getattr(self, name)}: it cannot be negative.")
@@ -110,8 +126,6 @@ class SharedConsumerConfig:
             attempts_max=self.attempts_max,
             backoff_ms=self.backoff_ms,
             backoff_ms_max=self.backoff_ms_max,
-            filter=pb.Filter(
-                tags=self.tags, key=self.key, key_prefix=self.key_prefix, expression=self.filter
-            ),
+            filter=make_filter(self.filter, self.tags, self.key, self.key_prefix),
             start_latest=self.start == "latest",
         )

@@ -1539,16 +1539,18 @@ class DeliverResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class PushEndedRequest(_message.Message):
-    __slots__ = ("stream", "is_parked", "error", "by_operator")
+    __slots__ = ("stream", "is_parked", "error", "by_operator", "withdrawn")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     IS_PARKED_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     BY_OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     stream: int
     is_parked: bool
     error: Error
     by_operator: bool
-    def __init__(self, stream: _Optional[int] = ..., is_parked: _Optional[bool] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., by_operator: _Optional[bool] = ...) -> None: ...
+    withdrawn: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, stream: _Optional[int] = ..., is_parked: _Optional[bool] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., by_operator: _Optional[bool] = ..., withdrawn: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PushEndedResponse(_message.Message):
     __slots__ = ()

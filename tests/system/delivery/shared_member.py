@@ -61,9 +61,9 @@ class Member:
                     event="leased",
                     offset=message.offset,
                     member=self._name,
-                    leased_s=hold.leased_s,
+                    leased_s=hold.leased_at_s,
                     came_s=came_s,
-                    until_s=hold.leased_s + self._lease_s,
+                    until_s=hold.leased_at_s + self._lease_s,
                     attempt=message.attempt,
                 )
                 self._seen.append(message.offset)
@@ -106,9 +106,9 @@ class Member:
             pb.SettleRequest.Range(first=offset, last=offset, kind=_KINDS[kind])
             for offset in offsets
         ]
-        (partition,) = self._consumer.partitions or [None]
-        if partition is None:
+        if not self._consumer.partitions:
             return
+        (partition,) = self._consumer.partitions
         request = pb.SettleRequest(
             group=self._group,
             member_id=self._name,

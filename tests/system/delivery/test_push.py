@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,13 +39,21 @@ IMPATIENT = ("push_timeout_ms=300", "push_retry_ms=100")
 class ConsumerProcess:
     """`pushed_consumer`, and what it has written."""
 
-    def __init__(self, address: str, name: str, folder: Path) -> None:
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        folder: Path,
+        *,
+        module: str = "pushed_consumer",
+        words: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self._output = folder / f"{name}.txt"
-        command = [sys.executable, "-m", "tests.system.delivery.pushed_consumer"]
+        command = [sys.executable, "-m", f"tests.system.delivery.{module}", address]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, address, "orders", "billing", name], stdout=output, cwd=ROOT
+                [*command, *(words or ("orders", "billing", name))], stdout=output, cwd=ROOT
             )
 
     def signal(self, number: int) -> None:

@@ -116,12 +116,12 @@ async def drain(mq: Client, history: DeliveryHistory) -> None:
             came_s = time.monotonic()
             for message in messages:
                 hold = consumer._held[message.topic, message.partition, message.offset]
-                until_s = hold.leased_s + LEASE_MS / 1000
+                until_s = hold.leased_at_s + LEASE_MS / 1000
                 history.leases.append(
                     Leased(
                         message.offset,
                         consumer.member_id,
-                        hold.leased_s,
+                        hold.leased_at_s,
                         came_s,
                         until_s,
                         message.attempt,

@@ -17,7 +17,6 @@ JOB = _Job(
     count_max=None,
     timeout_s=None,
     until_end=True,
-    push=False,
     encode=lambda message: message.value or b"",
 )
 

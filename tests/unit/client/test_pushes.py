@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import pytest
 
@@ -25,8 +25,10 @@ class Noted:
     def on_delivery(self, request: pb.DeliverRequest, payload: memoryview) -> None:
         self.told.append((request.delivery, bytes(payload)))
 
-    def on_parked(self, error: PenstockError, *, by_operator: bool) -> None:
-        self.told.append((type(error), by_operator))
+    def on_parked(
+        self, error: PenstockError, *, by_operator: bool, withdrawn: Collection[int]
+    ) -> None:
+        self.told.append((type(error), by_operator, *withdrawn))
 
     def on_ended(self, error: PenstockError) -> None:
         self.told.append(type(error))
@@ -53,6 +55,7 @@ class Bench:
 
     async def end(self, stream: int, error: PenstockError, *, is_parked: bool = False) -> None:
         request = pb.PushEndedRequest(stream=stream, is_parked=is_parked, by_operator=is_parked)
+        request.withdrawn.extend([3, 4] if is_parked else [])
         request.error.ParseFromString(error_envelope(error))
         await self.channel.call(PUSH_ENDED, request)
 
@@ -91,7 +94,7 @@ async def test_a_stream_hears_of_its_end_once(bench: Bench) -> None:
     await bench.end(first.number, NotLeader())
     with pytest.raises(UnknownStream):
         await bench.end(first.number, NotLeader())
-    assert bench.noted.told == [(Parked, True), NotLeader]
+    assert bench.noted.told == [(Parked, True, 3, 4), NotLeader]
     bench.noted.told.clear()
     assert second.number != first.number
     bench.channel.connection.abort()

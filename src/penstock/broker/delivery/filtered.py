@@ -12,6 +12,7 @@ whose checksum was wrong.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -63,24 +64,30 @@ class FilteredPart(NamedTuple):
     payload: list[Buffer]
     """Whole batches, in their order."""
     next_offset: int
+    message_count: int
+    """Of those that pass; what is before the asked offset, in the same batch, is not counted."""
 
 
 def filtered_read(
-    partition: Readable, offset: int, max_bytes: int, compiled: CompiledFilter
+    partition: Readable,
+    offset: int,
+    max_bytes: int,
+    compiled: CompiledFilter,
+    messages_max: int = sys.maxsize,
 ) -> Pieces[FilteredPart]:
-    """What passes, from the offset on: whole batches of at most `max_bytes` together, but one if
-    there is one before FILTERED_BYTES_MAX were looked at.
+    """What passes, from the offset on: whole batches of at most `max_bytes` and `messages_max`
+    together, but one if there is one before FILTERED_BYTES_MAX were looked at.
 
     OffsetOutOfRange, CorruptLog or InvalidBatch if there is no way on from the offset; one that
     comes up further on is left to the next read, which begins there.
     """
-    reading = _Reading(partition, offset, max_bytes, compiled)
+    reading = _Reading(partition, offset, max_bytes, compiled, messages_max)
     try:
         yield from reading.work()
     except (OffsetOutOfRange, CorruptLog, InvalidBatch):
         if reading.next_offset == offset:
             raise
-    return FilteredPart(reading.payload, reading.next_offset)
+    return FilteredPart(reading.payload, reading.next_offset, reading.message_count)
 
 
 class _Reading:
@@ -90,18 +97,27 @@ class _Reading:
         "_compiled",
         "_looked_bytes",
         "_max_bytes",
+        "_messages_max",
         "_partition",
         "_payload_bytes",
         "_piece_left",
+        "message_count",
         "next_offset",
         "payload",
     )
 
     def __init__(
-        self, partition: Readable, offset: int, max_bytes: int, compiled: CompiledFilter
+        self,
+        partition: Readable,
+        offset: int,
+        max_bytes: int,
+        compiled: CompiledFilter,
+        messages_max: int,
     ) -> None:
         self.payload: list[Buffer] = []
+        self.message_count = 0
         self.next_offset = offset
+        self._messages_max = messages_max
         self._partition = partition
         self._compiled = compiled
         self._max_bytes = max_bytes
@@ -122,7 +138,7 @@ class _Reading:
                     yield None
                     self._piece_left = _PIECE_COST
                 header = self._check(stored, position)
-                if self.payload and self._payload_bytes + header.length > self._max_bytes:
+                if self.payload and self._is_enough(header):
                     return
                 batch = stored[position : position + header.length]
                 if header.record_count and not header.is_control:
@@ -130,6 +146,13 @@ class _Reading:
                 self._looked_bytes += header.length
                 self.next_offset = max(self.next_offset, header.next_offset)
                 position += header.length
+
+    def _is_enough(self, header: BatchHeader) -> bool:
+        """Whether the batch might be more than is wanted."""
+        return (
+            self._payload_bytes + header.length > self._max_bytes
+            or self.message_count + header.record_count > self._messages_max
+        )
 
     def _check(self, stored: memoryview, position: int) -> BatchHeader:
         try:
@@ -200,5 +223,6 @@ class _Reading:
                 kept = yield join
                 self._piece_left = _PIECE_COST
         self.payload.append(kept)
+        self.message_count += selection.kept_count
         self._payload_bytes += len(kept)
         self._piece_left -= len(kept) // _BYTES_PER_COST

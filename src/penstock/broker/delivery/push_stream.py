@@ -141,9 +141,12 @@ class PushStream:
             for message_id in calls:
                 channel.cancel_call(message_id)
         self._calls.clear()
+        unanswered = list(self._sent.values())
+        if self._held is not None:
+            unanswered.append(self._held)
         self._sent.clear()
         self._wanted = self._held = None
-        self._source.close()
+        self._source.close(unanswered)
         self._turns.ended(self)
 
     # --- what the machine wants ----------------------------------------------------------------
@@ -161,7 +164,7 @@ class PushStream:
                 case push.Send():
                     assert self._held is not None, f"{effect} of nothing"
                     load, self._held = self._held, None
-                    self._sent[effect.delivery] = load
+                    self._sent[effect.delivery] = load.without_bytes()
                     self._call(effect.delivery, load)
                 case push.SendAgain():
                     self._send_again(effect.delivery)
@@ -264,10 +267,12 @@ class PushStream:
         logger.warning(
             "The delivery of %s to %s is parked: %s", self.name, self._peer, machine.reason
         )
-        self._source.parked()
         ended = pb.PushEndedRequest(
             stream=self.number, is_parked=True, by_operator=machine.is_parked_by_operator
         )
+        # Whom an operator parks lives: it is about to answer.
+        if not machine.is_parked_by_operator and self._source.take_back(list(self._sent.values())):
+            ended.withdrawn.extend(self._sent)
         ended.error.ParseFromString(error_envelope(Parked(machine.reason)))
         self._tell(ended)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -54,9 +55,10 @@ class Leased(NamedTuple):
 class Ask(ABC):
     """A member that wants messages. The handler's subclass says how it is told; once."""
 
-    __slots__ = ("bytes_max", "member", "messages_max")
+    __slots__ = ("bytes_max", "is_given_up", "member", "messages_max")
 
     def __init__(self, member: str, messages_max: int, bytes_max: int) -> None:
+        self.is_given_up = False
         self.member = member
         self.messages_max = messages_max
         self.bytes_max = bytes_max
@@ -195,6 +197,30 @@ class Share:
                 outcomes.append(error)
         self._unsaved.append((told, outcomes))
         self.go_on()
+
+    def give_back(self, member: str, leases: Sequence[Lease]) -> None:
+        """What the member holds of these has not reached it, and is for others."""
+        if not self._is_over:
+            now_ms = self._around.now_ms()
+            for lease in leases:
+                self.machine.give_back(member, lease.first, lease.last, now_ms)
+            self.go_on()
+
+    def leased_again(self, member: str, leases: Sequence[Lease]) -> Leased | None:
+        """What was leased to the member once more, if it holds all of it still."""
+        if self._is_over:
+            return None
+        ends_ms = []
+        for lease in leases:
+            end_ms = self.machine.held_until_ms(member, lease.first, lease.last)
+            if end_ms is None:
+                return None
+            ends_ms.append(end_ms)
+        left_ms = min(ends_ms) - self._around.now_ms()
+        if left_ms <= 0:
+            return None
+        found = self._log.payload(leases, sys.maxsize)
+        return Leased(found.leases, found.pieces, left_ms, found.firsts)
 
     def drop_member(self, member: str, *, is_lost: bool = True) -> None:
         """It is gone: what it held is for others. Unless it was lost, it only gives that back."""

@@ -145,10 +145,10 @@ class Shares:
 
     def give_up(self, group: str, partition: Partition, ask: Ask) -> None:
         """It waits no longer, and is told nothing."""
-        place = _place(group, partition)
-        if (share := self._shares.get(place)) is not None:
+        ask.is_given_up = True
+        if (share := self.find(group, partition)) is not None:
             share.give_up(ask)
-        elif (opening := self._openings.get(place)) is not None:
+        elif (opening := self._openings.get(_place(group, partition))) is not None:
             opening.give_up(ask)
 
     def leave_partition(self, group: str, partition: Partition, member: str) -> None:
@@ -168,6 +168,10 @@ class Shares:
         for share in [one for one in self._held.get(holder, ()) if one.group == group]:
             self._let_go(share, holder)
             share.drop_member(member, is_lost=is_lost)
+
+    def find(self, group: str, partition: Partition) -> Share | None:
+        """Where somebody of the group holds something, or waits for it."""
+        return self._shares.get(_place(group, partition))
 
     def begin_closing(self) -> None:
         """Nobody waits any more."""

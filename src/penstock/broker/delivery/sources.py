@@ -7,7 +7,7 @@ a time, each beginning where the one before it ended, unless that was given back
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.broker.leaders import Leaders
@@ -38,6 +38,10 @@ class Load:
     def size_bytes(self) -> int:
         return len(self.payload) if isinstance(self.payload, bytes) else self.payload.length
 
+    def without_bytes(self) -> Load:
+        """To keep until it is answered: what is in memory is read again if it must be."""
+        return replace(self, payload=b"") if isinstance(self.payload, bytes) else self
+
 
 Done = Callable[[Load | PenstockError | None], None]
 """Called with what there is, with what ends the stream, or with nothing: then ask again."""
@@ -67,12 +71,13 @@ class Source(Protocol):
         ends the stream."""
         ...
 
-    def parked(self) -> None:
-        """Nothing is sent until the stream is resumed."""
+    def take_back(self, unanswered: Sequence[Load]) -> bool:
+        """The client has not answered, and nothing is sent until it resumes the stream. Whether
+        these loads are others' now."""
         ...
 
-    def close(self) -> None:
-        """The stream has ended."""
+    def close(self, unanswered: Sequence[Load]) -> None:
+        """The stream has ended, and these loads may not have arrived."""
         ...
 
 
@@ -128,10 +133,13 @@ class ExclusiveSource:
             )
         return found
 
-    def parked(self) -> None:
-        """What was not answered is sent again at the resume."""
+    def take_back(self, unanswered: Sequence[Load]) -> bool:
+        """They are sent again at the resume."""
+        del unanswered
+        return False
 
-    def close(self) -> None:
+    def close(self, unanswered: Sequence[Load]) -> None:
+        del unanswered
         self.cancel()
 
     def _wake(self) -> None:

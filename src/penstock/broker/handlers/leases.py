@@ -34,7 +34,7 @@ def lease(
 ) -> None:
     del payload
     request = parse(pb.LeaseRequest, envelope)
-    _check_names(request.group, request.member_id, request.topic)
+    check_names(request.group, request.member_id, request.topic)
     if not request.messages_max:
         raise InvalidRequest("Lease asks for no messages: set messages_max to 1 or more.")
     partition = context.leaders.find(request.topic, request.partition)
@@ -46,7 +46,7 @@ def settle(
 ) -> None:
     del payload
     request = parse(pb.SettleRequest, envelope)
-    _check_names(request.group, request.member_id, request.topic)
+    check_names(request.group, request.member_id, request.topic)
     if len(request.ranges) > NAMES_PER_CALL_MAX:
         raise InvalidRequest(
             f"Settle has {len(request.ranges)} ranges: {NAMES_PER_CALL_MAX} is the limit."
@@ -165,7 +165,7 @@ def _settled(one: pb.SettleRequest.Range) -> Settled:
     return Settled(one.first, one.last, kind, one.delay_ms, one.reason)
 
 
-def _check_names(group: str, member_id: str, topic: str) -> None:
+def check_names(group: str, member_id: str, topic: str) -> None:
     check_group_name(group)
     if not 1 <= len(member_id) <= MEMBER_NAME_LENGTH_MAX:
         raise InvalidRequest(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.delivery.filtered_source import FilteredSource
+from penstock.broker.delivery.shared_source import SharedSource
 from penstock.broker.delivery.sources import ExclusiveSource, Source, read_batches
+from penstock.broker.handlers.leases import check_names
 from penstock.broker.session import Session
 from penstock.coordination.delivery.push import CreditGiven, ResumeAsked, check_credit
-from penstock.model.delivery_errors import InvalidFilter
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import GROUP_NAME_LENGTH_MAX, MEMBER_NAME_LENGTH_MAX
@@ -29,7 +31,7 @@ def open_push(
         )
     context.delivery.pushes.check_room(session, request.stream)
     check_credit(0, 0, request.credit_messages, request.credit_bytes)
-    stream = context.delivery.pushes.open(session, request, _source(context, request))
+    stream = context.delivery.pushes.open(session, request, _source(context, session, request))
     # The answer before the first delivery.
     answer = pb.OpenPushResponse().SerializeToString()
     session.channel.answer(message_id, pb.CALL_OPEN_PUSH, answer)
@@ -69,14 +71,23 @@ def resume_push(
     session.channel.answer(message_id, pb.CALL_RESUME_PUSH, answer)
 
 
-def _source(context: Context, request: pb.OpenPushRequest) -> Source:
+def _source(context: Context, session: Session, request: pb.OpenPushRequest) -> Source:
     """Where the stream's messages come from."""
-    if request.shared:
-        raise InvalidRequest("This broker pushes no leased messages: lease them.")
-    if request.HasField("filter"):
-        raise InvalidFilter("This broker filters no pushed messages: read them by pull.")
     name = TopicPartition(request.topic, request.partition)
+    leaders, delivery = context.leaders, context.delivery
+    group, member = request.group, request.member_id
+    if request.shared:
+        check_names(group, member, request.topic)
+        if request.HasField("filter"):
+            raise InvalidRequest("A shared group has the filter of its settings: leave it out.")
     # Found here, and again for each read: who leads may change.
-    partition = context.leaders.find(*name)
+    partition = leaders.find(*name)
+    if request.shared:
+        return SharedSource(leaders, delivery.shares, session, group, member, name)
     read_batches(partition, request.offset, request.offset, 1, 1)
-    return ExclusiveSource(context.leaders, name, request.offset, read_batches)
+    if request.HasField("filter"):
+        compiled = delivery.filters.compiled(request.filter)
+        connection = session.channel.connection
+        offset = request.offset
+        return FilteredSource(leaders, delivery.fair_turns, connection, name, offset, compiled)
+    return ExclusiveSource(leaders, name, request.offset, read_batches)

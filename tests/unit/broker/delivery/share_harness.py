@@ -129,11 +129,15 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(
-    disk: SimulatedDisk | None = None, clock: ManualClock | None = None, *, is_new: bool = True
+    disk: SimulatedDisk | None = None,
+    clock: ManualClock | None = None,
+    *,
+    is_new: bool = True,
+    **settings: Any,
 ) -> AsyncIterator[Stage]:
     clock = clock or ManualClock()
     root = None if disk is None else disk.root
-    async with running(root, clock=clock) as (broker, client):
+    async with running(root, clock=clock, **settings) as (broker, client):
         if is_new:
             await client.create("orders")
         here = Stage(broker, client, clock)

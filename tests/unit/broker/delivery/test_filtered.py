@@ -138,8 +138,21 @@ def test_nothing_that_passes_still_leads_on() -> None:
     """R-DEL-12: skipped messages advance the reader."""
     partition = Kept()
     partition.fill(range(40))
-    assert run(partition, NOTHING)[0] == FilteredPart([], 40)
-    assert run(partition, NOTHING, offset=40)[0] == FilteredPart([], 40)
+    assert run(partition, NOTHING)[0] == FilteredPart([], 40, 0)
+    assert run(partition, NOTHING, offset=40)[0] == FilteredPart([], 40, 0)
+
+
+def test_no_more_messages_than_asked_for_unless_one_batch_has_them() -> None:
+    """R-DEL-6: a push goes as far as its credit."""
+    partition = Kept()
+    for first in range(0, 100, 20):
+        partition.fill(range(first, first + 20))
+    for messages_max, count, end in ((1, 20, 20), (39, 20, 20), (40, 40, 40), (1000, 100, 100)):
+        part, _ = finish(filtered_read(partition, 0, 1 << 20, EVERYTHING, messages_max))
+        assert (part.message_count, part.next_offset) == (count, end)
+    part, _ = finish(filtered_read(partition, 0, 1 << 20, tagged("3"), 25))
+    # Of the third batch two more would pass; it has twenty that might.
+    assert (part.message_count, part.next_offset) == (6, 60)
 
 
 def test_beginning_within_a_batch() -> None:
@@ -248,7 +261,7 @@ def test_many_batches_of_nothing_are_done_in_pieces() -> None:
     for _ in range(500):
         partition.add(control_batch(7, b"value", timestamp_ms=NOW_MS))
     part, pieces = run(partition, EVERYTHING)
-    assert part == FilteredPart([], 500)
+    assert part == FilteredPart([], 500, 0)
     assert pieces > 4
 
 

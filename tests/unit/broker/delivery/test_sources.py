@@ -92,7 +92,7 @@ async def test_who_has_cancelled_is_not_woken(bench: Bench) -> None:
     source = bench.source(10)
     bench.next(source)
     source.cancel()
-    source.close()
+    source.close(())
     await bench.raw.produce("orders", batch([b"more"]))
     assert bench.outcomes == []
     assert not bench.context.partitions.find(*ORDERS)._waiting

@@ -223,9 +223,8 @@ async def test_what_cannot_be_opened_is_refused_with_the_reason() -> None:
                 await client.open(offset=offset)
         with pytest.raises(InvalidRequest, match="too long"):
             await client.open(group="g" * 1000)
-        filtered = pb.OpenPushRequest(topic="orders", credit_messages=1, filter=pb.Filter())
-        with pytest.raises(InvalidFilter):
-            await client.channel.call(calls.OPEN_PUSH, filtered)
+        with pytest.raises(InvalidFilter, match="at character 8"):
+            await client.open(wanted=pb.Filter(expression="price >"))
         await client.open()
         with pytest.raises(InvalidRequest, match="Stream 1 is open already"):
             await client.open()
