@@ -66,63 +66,79 @@ class _Job:
     encode: Callable[[Message], bytes]
 
 
+# --- options: what they are called and how they are explained
+
+_Max = Annotated[
+    int | None, typer.Option("--max", min=0, metavar="COUNT", help="End after this many.")
+]
+_Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="End when nothing has come for this long, as in 5s."),
+]
+_UntilEnd = Annotated[
+    bool, typer.Option("--until-end", help="End with the last message that is there now.")
+]
+_Partition = Annotated[
+    int | None, typer.Option(min=0, metavar="NUMBER", help="Read this partition only.")
+]
+_Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Share it with this group: go on where it stopped, and move it on."
+    ),
+]
+_Filter = Annotated[
+    str | None,
+    typer.Option("--filter", metavar="EXPRESSION", help="Only those, as in \"region = 'eu'\"."),
+]
+_Tag = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WORD", help="Only messages with this tag; repeatable: any of them."),
+]
+_Key = Annotated[str | None, typer.Option(metavar="TEXT", help="Only messages with this key.")]
+_KeyPrefix = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only messages whose key begins like this.")
+]
+_Push = Annotated[
+    bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
+]
+_Shared = Annotated[
+    bool,
+    typer.Option("--shared", help="Share messages, not partitions, with the group's others."),
+]
+_Ordered = Annotated[
+    bool,
+    typer.Option("--ordered", help="With --shared: messages of one key one after another."),
+]
+_Ack = Annotated[
+    Ack | None,
+    typer.Option(
+        help="With --shared: what becomes of a message that was written (auto: acknowledged)."
+    ),
+]
+_ShowKey = Annotated[
+    bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
+]
+
+
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
     *,
     from_: Annotated[str, typer.Option("--from", metavar="WHERE", help=WAYS)] = "beginning",
-    max_: Annotated[
-        int | None, typer.Option("--max", min=0, metavar="COUNT", help="End after this many.")
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="End when nothing has come for this long, as in 5s."),
-    ] = None,
-    until_end: Annotated[
-        bool, typer.Option("--until-end", help="End with the last message that is there now.")
-    ] = False,
-    partition: Annotated[
-        int | None, typer.Option(min=0, metavar="NUMBER", help="Read this partition only.")
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Share it with this group: go on where it stopped, and move it on."
-        ),
-    ] = None,
-    filter_: Annotated[
-        str | None,
-        typer.Option("--filter", metavar="EXPRESSION", help="Only those, as in \"region = 'eu'\"."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORD", help="Only messages with this tag; repeatable: any of them."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only messages with this key.")
-    ] = None,
-    key_prefix: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only messages whose key begins like this.")
-    ] = None,
-    push: Annotated[
-        bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
-    ] = False,
-    shared: Annotated[
-        bool,
-        typer.Option("--shared", help="Share messages, not partitions, with the group's others."),
-    ] = False,
-    ordered: Annotated[
-        bool,
-        typer.Option("--ordered", help="With --shared: messages of one key one after another."),
-    ] = False,
-    ack: Annotated[
-        Ack | None,
-        typer.Option(
-            help="With --shared: what becomes of a message that was written (auto: acknowledged)."
-        ),
-    ] = None,
-    show_key: Annotated[
-        bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
-    ] = False,
+    max_: _Max = None,
+    timeout: _Timeout = None,
+    until_end: _UntilEnd = False,
+    partition: _Partition = None,
+    group: _Group = None,
+    filter_: _Filter = None,
+    tag: _Tag = None,
+    key: _Key = None,
+    key_prefix: _KeyPrefix = None,
+    push: _Push = False,
+    shared: _Shared = False,
+    ordered: _Ordered = False,
+    ack: _Ack = None,
+    show_key: _ShowKey = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
