@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 import penstock
-from penstock import Client
 from penstock.client.client import Client, connect
 from penstock.client.serving import ServeConfig, ServeSettings, serve, split_settings
 from penstock.model.delivery_errors import UnknownLease
