@@ -126,6 +126,11 @@ class Clients:
             raise UnknownClient(f"No client {client_id} is connected.")
         return client
 
+    def name_of(self, session: Session) -> str:
+        """What the client of the session calls itself; nothing, if it has not said."""
+        client = self._clients.get(session.client_id)
+        return "" if client is None else client.name
+
     def heard_at_ms(self, client: Client | KafkaClient) -> int:
         """When the last bytes of it came."""
         silent_s = asyncio.get_running_loop().time() - client.connection.heard_at_s

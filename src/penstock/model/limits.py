@@ -398,6 +398,8 @@ PUSH_DELIVERY_BYTES_MAX: Final = 1 * MIB
 # Unsent bytes of a connection, those of files too, above which nothing more is pushed: enough to
 # keep a socket busy for a turn, and little before an answer that has to leave as well.
 PUSH_UNSENT_BYTES_MAX: Final = 1 * MIB
+# Clients and groups that an operator has parked, which stay so when they connect again.
+OPERATOR_PARKS_MAX: Final = 1_000
 # Turns of one connection's streams in one turn of the loop, some 20 us each; a delivery takes two.
 PUSH_LOADS_PER_TURN_MAX: Final = 64
 # Clients that were lost and are still listed, and for how long: for whoever looks into it.

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.broker.config import BrokerConfig
+from penstock.broker.delivery.operator_parks import OperatorParks
 from penstock.broker.delivery.push_stream import PushStream
 from penstock.broker.delivery.sources import Source
 from penstock.broker.session import Session
@@ -48,6 +49,7 @@ class Pushes:
         )
         self._connections: dict[Session, _ConnectionPushes] = {}
         self._stream_count = 0
+        self.parks = OperatorParks()
 
     def check_room(self, session: Session, number: int) -> None:
         """Raise unless the client may open another stream, of this number."""

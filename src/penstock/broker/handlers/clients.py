@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from penstock.broker.clients import Client, KafkaClient
 from penstock.broker.context import Context
 from penstock.broker.delivery.push_stream import PushStream
-from penstock.coordination.delivery.push import ParkAsked, ResumeAsked, State
+from penstock.coordination.delivery.push import (
+    PARKED_BY_OPERATOR,
+    ParkAsked,
+    ResumeAsked,
+    State,
+)
 from penstock.model.delivery_errors import UnknownClient
 from penstock.protocol import penstock_pb2 as pb
-
-_PARKED_BY_OPERATOR = "An operator has parked it."
 
 
 async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.ListClientsResponse:
@@ -49,7 +52,13 @@ async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.L
 
 async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.SteerClientResponse:
     found = [client for client in context.clients if _is_meant(client, request.client)]
-    if not found:
+    parks = context.delivery.pushes.parks
+    was_parked = False
+    if not request.park:
+        # First: a stream that is resumed may be opened anew.
+        for name in {request.client, *(client.name for client in found)}:
+            was_parked |= parks.remove(name, request.group)
+    if not found and not was_parked:
         raise UnknownClient(f"No client {request.client!r} is connected to this broker.")
     count = 0
     for client in found:
@@ -57,7 +66,8 @@ async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.S
             if request.group and stream.group != request.group:
                 continue
             if request.park:
-                stream.handle(ParkAsked(reason=_PARKED_BY_OPERATOR))
+                parks.add(client.name, stream.group)
+                stream.handle(ParkAsked(reason=PARKED_BY_OPERATOR))
             else:
                 stream.handle(ResumeAsked(is_automatic=False))
             count += 1

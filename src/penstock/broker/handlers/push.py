@@ -8,7 +8,13 @@ from penstock.broker.delivery.shared_source import SharedSource
 from penstock.broker.delivery.sources import ExclusiveSource, Source, read_batches
 from penstock.broker.handlers.leases import check_names
 from penstock.broker.session import Session
-from penstock.coordination.delivery.push import CreditGiven, ResumeAsked, check_credit
+from penstock.coordination.delivery.push import (
+    PARKED_BY_OPERATOR,
+    CreditGiven,
+    ParkAsked,
+    ResumeAsked,
+    check_credit,
+)
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import GROUP_NAME_LENGTH_MAX, MEMBER_NAME_LENGTH_MAX
@@ -35,6 +41,8 @@ def open_push(
     # The answer before the first delivery.
     answer = pb.OpenPushResponse().SerializeToString()
     session.channel.answer(message_id, pb.CALL_OPEN_PUSH, answer)
+    if context.delivery.pushes.parks.has(context.clients.name_of(session), request.group):
+        stream.handle(ParkAsked(reason=PARKED_BY_OPERATOR))
     stream.handle(CreditGiven(messages=request.credit_messages, size_bytes=request.credit_bytes))
 
 
@@ -67,6 +75,8 @@ def resume_push(
     request = parse(pb.ResumePushRequest, envelope)
     stream = context.delivery.pushes.find(session, request.stream)
     stream.handle(ResumeAsked(is_automatic=request.is_automatic))
+    if not request.is_automatic:
+        context.delivery.pushes.parks.remove(context.clients.name_of(session), stream.group)
     answer = pb.ResumePushResponse().SerializeToString()
     session.channel.answer(message_id, pb.CALL_RESUME_PUSH, answer)
 

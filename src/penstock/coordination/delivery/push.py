@@ -91,6 +91,9 @@ class Withdrawn:
     delivery: int
 
 
+PARKED_BY_OPERATOR: Final = "An operator has parked it."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkAsked:
     """An operator wants nothing more to be delivered."""

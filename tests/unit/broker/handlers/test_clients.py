@@ -112,6 +112,54 @@ async def test_an_operator_parks_and_resumes() -> None:
         await until(lambda: [each.request.stream for each in client.deliveries] == [1, 2])
 
 
+async def test_an_operators_park_lasts_over_another_stream_and_connection() -> None:
+    """R-DEL-8: until it is resumed, by an operator or by the application; of that group alone."""
+    async with running() as (broker, producer), pushed(broker) as watcher:
+        await producer.create("orders")
+        async with pushed(broker) as client:
+            await client.hello("billing-1")
+            await client.open()
+            assert await watcher.steer("billing-1", park=True) == 1
+            await producer.produce("orders", batch([b"a"]))
+            await client.close_stream()
+            await client.open(stream=2)
+            await client.open(stream=3, group="audit")
+            await until(lambda: [each.request.stream for each in client.deliveries] == [3])
+            assert [each.stream for each in client.endings] == [1, 2]
+            assert all(each.by_operator for each in client.endings)
+        async with pushed(broker) as client:
+            await client.hello("billing-1")
+            await client.open()
+            await until(lambda: [each.by_operator for each in client.endings] == [True])
+            with pytest.raises(Parked):
+                await client.resume(is_automatic=True)
+            assert not client.deliveries
+            await client.resume()
+            await until(lambda: len(client.deliveries) == 1)
+            await client.open(stream=2)
+            await until(lambda: len(client.deliveries) == 2)
+
+
+async def test_who_was_parked_and_left_can_be_resumed() -> None:
+    async with running() as (broker, producer), pushed(broker) as watcher:
+        await producer.create("orders")
+        await producer.produce("orders", batch([b"a"]))
+        async with pushed(broker) as client:
+            await client.hello("billing-1")
+            await client.open()
+            await watcher.steer("billing-1", park=True)
+            await client.close_stream()
+        while len(await watcher.clients()):
+            pass
+        assert await watcher.steer("billing-1", park=False) == 0
+        with pytest.raises(UnknownClient):
+            await watcher.steer("billing-1", park=False)
+        async with pushed(broker) as client:
+            await client.hello("billing-1")
+            await client.open()
+            await until(lambda: len(client.deliveries) == 1)
+
+
 async def test_nobody_can_be_steered_who_is_not_there() -> None:
     async with running() as (broker, _), pushed(broker) as client:
         with pytest.raises(UnknownClient, match="No client 'nobody' is connected"):
