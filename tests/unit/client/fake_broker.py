@@ -107,8 +107,8 @@ class FakeState(FakeDelivery):
         self.heartbeat_interval_ms = 5
         self.session_timeout_ms = 45_000
         self.lost_ms = 3_000
-        # Answers to heartbeats, other than full ones, that say that nothing has changed.
-        self.says_nothing_new = 0
+        # Whether heartbeats other than full ones are answered that nothing has changed.
+        self.says_nothing_new = False
         # What every attempt of a write and epoch has staged: where to, and the bytes.
         self.staged: dict[tuple[str, int, str], list[tuple[str, int, bytes]]] = {}
         self.committed: dict[str, int] = {}
@@ -258,7 +258,6 @@ class FakeState(FakeDelivery):
             has_assignment=True,
         )
         if self.says_nothing_new and not request.is_full:
-            self.says_nothing_new -= 1
             answer.has_assignment = False
             return answer
         for topic, partitions in assigned.items():

@@ -337,7 +337,7 @@ async def test_a_loss_while_a_heartbeat_is_on_its_way(orders: FakeBroker, mq: Cl
         orders.script[BEAT].append(HOLD)
         await orders.until(lambda: consumer.partitions == [])
         orders.session_timeout_ms = 45_000
-        orders.says_nothing_new = 1
+        orders.says_nothing_new = True
         orders.release()
         await orders.until(lambda: consumer.partitions == [ONE, TWO])
 
