@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.broker.context import Context
 from penstock.broker.group_answers import answered
+from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers import share_groups
 from penstock.protocol import penstock_pb2 as pb
 
@@ -11,7 +12,16 @@ from penstock.protocol import penstock_pb2 as pb
 async def share_heartbeat(
     context: Context, request: pb.GroupHeartbeatRequest
 ) -> pb.GroupHeartbeatResponse:
-    told = await answered(
-        context, lambda answer: share_groups.share_heartbeat(context, request, answer)
-    )
+    heartbeat = share_groups.share_heartbeat(context, request)
+
+    def ask(answer: Answer) -> None:
+        facts = context.groups.topic_facts()
+        context.groups.submit(
+            answer,
+            lambda groups, now_ms: groups.shared.heartbeat(
+                answer, request.group, heartbeat, facts, now_ms
+            ),
+        )
+
+    told = await answered(context, ask)
     return share_groups.share_response(context, told)

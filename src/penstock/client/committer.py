@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from penstock.client.acknowledgements import Acknowledgements
 from penstock.client.routes import GROUPS, Routes
+from penstock.model.delivery_errors import PartitionLost
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -67,6 +68,11 @@ class Committer:
         self._failure: PenstockError | None = None
         self._is_closed = False
 
+    @property
+    def standstill(self) -> asyncio.Lock:
+        """While it is held, nothing is committed, nor is anything on its way."""
+        return self._lock
+
     def note(self, message: Message) -> None:
         """A message is dealt with: count it, and have it committed if that is news."""
         progress = self.progress.get((message.topic, message.partition))
@@ -114,21 +120,40 @@ class Committer:
             try:
                 await self.commit()
             except PenstockError as error:
-                if error.retriable:
+                if _passes(error):
                     logger.warning("Group %s cannot commit now: %s", self.group, error)
                     self._news.set()
                 else:
                     self._failure = error
 
+    async def commit_all(self) -> None:
+        """Like `commit`, and raises PartitionLost where partitions were taken away before."""
+        wanted = {
+            partition: (self.progress[partition], low) for partition, low in self._due().items()
+        }
+        await self.commit()
+        lost = [
+            f"{topic}-{number}"
+            for (topic, number), (progress, low) in wanted.items()
+            if self.progress.get((topic, number)) is not progress
+            and (progress.committed is None or progress.committed < low)
+        ]
+        if lost:
+            raise PartitionLost(
+                f"Group {self.group} has taken {', '.join(lost)} away before the place there was "
+                "committed: whoever has it next reads the messages again."
+            )
+
     async def commit(self) -> None:
-        """Commit everything acknowledged so far; returns when the broker has it."""
+        """Commit everything acknowledged so far; returns when the broker has it. What is taken away
+        meanwhile is left out."""
         async with self._lock:
             while lows := self._due():
+                sent = {partition: self.progress[partition] for partition in lows}
                 if not await self._send(lows):
                     continue  # some of it may be somebody else's by now
-                for partition, low in lows.items():
-                    if partition in self.progress:
-                        self.progress[partition].committed = low
+                for partition, progress in sent.items():
+                    progress.committed = lows[partition]
                 return
 
     async def commit_at(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -150,7 +175,7 @@ class Committer:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.commit()
         except (TimeoutError, PenstockError) as error:
-            if isinstance(error, PenstockError) and not error.retriable:
+            if isinstance(error, PenstockError) and not _passes(error):
                 raise
             logger.warning(
                 "Group %s could not commit its place (%s) before it was closed, and will read the "
@@ -180,6 +205,10 @@ class Committer:
             logger.debug("A commit of group %s is tried again: %s", self.group, error)
             await member.renew(epoch)
             return False
+        except PartitionLost:
+            # The next heartbeat's answer says so too, and what is not this member's goes.
+            await member.renew(epoch)
+            raise
         return True
 
     def _check_held(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -211,6 +240,11 @@ class Committer:
                 self.note(message)
             except Busy as error:  # its own caller has gone: the next one is told
                 self._failure = error
+
+
+def _passes(error: PenstockError) -> bool:
+    """Whether the next commit may succeed: what was taken away is not in it any more."""
+    return error.retriable or isinstance(error, PartitionLost)
 
 
 async def commit_offsets(

@@ -15,12 +15,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypedDict
 
+from penstock.client.callbacks import OnPartitions, check_outside_callbacks, is_in_callback
 from penstock.client.committer import Committer
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.filters import make_filter
 from penstock.client.holdings import Holdings
-from penstock.client.membership import MemberSettings, Membership, OnPartitions
+from penstock.client.membership import MemberSettings, Membership
 from penstock.client.outcomes import Outcomes
 from penstock.client.push_fetcher import PushFetcher
 from penstock.client.pushes import Pushes
@@ -103,7 +104,8 @@ class ConsumerConfig:
     """The topics are this group's alone, from now on until it is deleted."""
 
     on_assigned: OnPartitions | None = None
-    """Is told of partitions that the group has given, before anything of them is read."""
+    """Is told of partitions that the group has given, before anything of them is read. It may seek,
+    pause and commit, but not assign or close: what is read is being changed while it runs."""
 
     on_revoked: OnPartitions | None = None
     """Is told of partitions that the group takes away: the last moment to acknowledge what was read
@@ -238,12 +240,13 @@ class Consumer(Outcomes, Replying):
         """Find the topics and the positions. Reading does it too; "latest" means from here on."""
         if self._is_closed:
             raise ClientClosed("The consumer was closed: make another one to go on.")
-        if not self._is_started:
+        if not (self._is_started or is_in_callback(self._changing)):
             async with self._changing:
                 await self._start_once()
 
     async def close(self) -> None:
         """Commit what was acknowledged and stop reading."""
+        check_outside_callbacks(self._changing)
         if self._is_closed:
             return
         self._is_closed = True
@@ -326,6 +329,7 @@ class Consumer(Outcomes, Replying):
 
         The place of a group is committed before. Where that or the rest fails, nothing changes.
         """
+        check_outside_callbacks(self._changing)
         wanted = [TopicPartition(*partition) for partition in partitions]
         await self.start()
         async with self._changing:
@@ -334,8 +338,9 @@ class Consumer(Outcomes, Replying):
             await self._holdings.add(dict.fromkeys(wanted, self._settings.start))
             self._following.forget_topics()
             if self._membership is not None and self._committer is not None:
-                await self._membership.leave()
-                self._membership = self._committer.member = None
+                async with self._committer.standstill:
+                    await self._membership.leave()
+                    self._membership = self._committer.member = None
                 self._fetcher.may_be_idle = False
             self._holdings.remove(each for each in self.partitions if each not in wanted)
 

@@ -92,8 +92,9 @@ class Feed:
         "generation",
         "high_watermark",
         "is_asking",
-        "is_paused",
+        "is_held",
         "is_recovering",
+        "is_stopped",
         "partition",
         "position",
         "start",
@@ -112,7 +113,9 @@ class Feed:
         self.generation = 0
         self.channel: Channel | None = None
         self.is_asking = False
-        self.is_paused = False
+        # By the user, and by who gives and takes partitions: neither ends what the other began.
+        self.is_stopped = False
+        self.is_held = False
         self.is_recovering = False
         self.asked_at_s = 0.0
         self.failures = 0
@@ -122,6 +125,10 @@ class Feed:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def is_paused(self) -> bool:
+        return self.is_stopped or self.is_held
 
     def move(self, position: int) -> None:
         """Go on elsewhere; everything fetched so far is dropped."""
@@ -179,7 +186,7 @@ class Fetcher:
         """Stop reading these partitions and drop what was fetched of them."""
         for partition in partitions:
             feed = self.feeds.pop(partition)
-            feed.is_paused = True
+            feed.is_stopped = True
             feed.move(feed.position)
         self._drop_stale()
 
@@ -199,12 +206,12 @@ class Fetcher:
 
     def pause(self, feed: Feed) -> None:
         """Hand out nothing more of the partition, also of what was fetched already."""
-        feed.is_paused = True
+        feed.is_stopped = True
         feed.move(feed.position)
         self._drop_stale()
 
     def resume(self, feed: Feed) -> None:
-        feed.is_paused = False
+        feed.is_stopped = False
         self._ask(feed)
 
     def take(self) -> Chunk | None:

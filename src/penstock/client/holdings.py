@@ -55,15 +55,12 @@ class Holdings:
                     self.committer.wake()
         return list(positions)
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        for each in partitions:
-            if each in self:
-                self._fetcher.pause(self._fetcher.feeds[each])
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these until `release`, whatever the user pauses and resumes."""
+        self._set_held(partitions, is_held=True)
 
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        for each in partitions:
-            if each in self:
-                self._fetcher.resume(self._fetcher.feeds[each])
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
+        self._set_held(partitions, is_held=False)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these, and forget what was acknowledged and not committed."""
@@ -72,3 +69,11 @@ class Holdings:
         if self.committer is not None:
             for each in held:
                 del self.committer.progress[each]
+
+    def _set_held(self, partitions: Iterable[TopicPartition], *, is_held: bool) -> None:
+        for each in partitions:
+            if each in self:
+                feed = self._fetcher.feeds[each]
+                feed.is_held = is_held
+                # What was fetched before is not handed out, or is asked for again.
+                self._fetcher.seek(feed, feed.position)

@@ -73,6 +73,9 @@ class Links:
         """Have it told of each connection that ends."""
         self._watchers.append(watcher)
 
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.remove(watcher)
+
     def identity(self, channel: Channel) -> tuple[int, int]:
         """The broker at the other end, and what that calls this client."""
         found = self._identities.get(channel)
@@ -200,7 +203,7 @@ class Links:
             logger.info("A connection ended: %s", error)
         self._open_channels.pop(channel, None)
         self._identities.pop(channel, None)
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher(channel, error)
         self._all_closed.set()
 

@@ -8,13 +8,13 @@ is told that it is free; nothing is read that the group did not give, or may hav
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.client.callbacks import OnPartitions, tell
 from penstock.client.config import ClientConfig
 from penstock.client.holdings import Holdings
 from penstock.client.routes import GROUPS, Routes
@@ -22,13 +22,11 @@ from penstock.client.starts import Start
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import FencedMemberEpoch, PenstockError, UnknownMember
 from penstock.model.ids import TopicPartition
+from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import GROUP_HEARTBEAT
 
 logger = logging.getLogger(__name__)
-
-OnPartitions = Callable[[list[TopicPartition]], Awaitable[None] | None]
-"""Is called, and awaited if it can be, with partitions that were given or are taken away."""
 
 # How long a member may take to give partitions up: what its user does about it, and a commit.
 REBALANCE_TIMEOUT_MS: Final = 60_000
@@ -36,6 +34,8 @@ REBALANCE_TIMEOUT_MS: Final = 60_000
 PATIENCE_S: Final = 5.0
 # A heartbeat that is not answered within this time is tried with another broker.
 _ANSWER_S_MAX: Final = 5.0
+# Whatever the session: a broker ends a connection that hangs after this time, and then counts.
+_SILENT_S_MAX: Final = 30.0
 _JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
 # Of a member with an instance id: what it has is kept for it.
@@ -86,17 +86,27 @@ class Membership:
         self.epoch = _JOIN_EPOCH
         """Which the group gave it last."""
         self._may_be_member = False
-        # What the group says that this may read. It rises with each loss of everything, so that who
-        # was adding partitions then finds out.
+        # What the group says that this may read; what of it is about to be read, and is owned until
+        # it is known not to be; and what of that was taken away, since others may have it since.
         self._told: frozenset[TopicPartition] = frozenset()
-        self._losses = 0
+        self._taking: frozenset[TopicPartition] = frozenset()
+        self._withdrawn: set[TopicPartition] = set()
+        # Lost without having been given up, and not told to the user yet.
         self._lost: list[TopicPartition] = []
+        # Whether the group is to be told everything, and to tell everything: an answer may be lost,
+        # or what it said.
+        self._must_say_all = True
         # How many partitions each topic had at first: later ones are read from their beginning.
         self._counts: Mapping[str, int] = {}
         self._interval_s = 1.0
-        self._session_s = float("inf")
+        # When the last heartbeat that was answered was sent, and by which channel; from then on the
+        # group waits for the next, less long where it has seen the connection end.
+        self._session_s = self._lost_s = float("inf")
         self._heard_at_s = 0.0
+        self._channel: Channel | None = None
+        self._silence: asyncio.TimerHandle | None = None
         self._failures = 0
+        self._is_watching = False
         self._has_reason = asyncio.Event()  # not to wait for the next heartbeat's time
         self._has_news = asyncio.Event()  # what it has is not what it is told to have
         self._renewals: list[asyncio.Future[None]] = []
@@ -111,11 +121,16 @@ class Membership:
             route = await self._routes.topic(topic, refresh=True, create=True)
             counts[topic] = route.partition_count
         self._counts = counts
+        self._routes.watch(self._on_connection_end)
+        self._is_watching = True
         try:
             await self._join()
             self._scope.start(self._stay(), name=f"heartbeats for {self._settings.group}")
             await self._reconcile()
         except BaseException:
+            # Whoever starts it again joins again, and who joins has nothing.
+            self._holdings.remove(self._holdings.partitions)
+            self._hear(frozenset())
             await self.leave()
             raise
         self._scope.start(self._follow(), name=f"assignments of {self._settings.group}")
@@ -123,15 +138,21 @@ class Membership:
     async def leave(self) -> None:
         """Nothing is read for the group any more. What is to be committed has been."""
         await self._scope.close()
+        if self._is_watching:
+            self._is_watching = False
+            self._routes.unwatch(self._on_connection_end)
+        if self._silence is not None:
+            self._silence.cancel()
         self._resolve(None)
         if not self._may_be_member:
             return
         self._may_be_member = False
-        self.epoch = _LEAVE_EPOCH if self._settings.instance_id is None else _TEMPORARY_LEAVE_EPOCH
+        is_static = self._settings.instance_id is not None
+        request = self._request(_TEMPORARY_LEAVE_EPOCH if is_static else _LEAVE_EPOCH)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 channel = await self._routes.coordinator(GROUPS)
-                await channel.call(GROUP_HEARTBEAT, self._request(), timeout_s=self._answer_s)
+                await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
         except (TimeoutError, PenstockError) as error:
             logger.debug("%s could not say goodbye to its group: %s", self.member_id, error)
 
@@ -180,7 +201,6 @@ class Membership:
                     return
                 if self._failures == 1:
                     logger.warning("Group %s cannot be asked now: %s", self._settings.group, error)
-                self._lose_if_silent()
 
     async def _wait(self) -> None:
         if self._failures:
@@ -195,43 +215,52 @@ class Membership:
         self._has_reason.clear()
 
     async def _beat(self) -> None:
-        request = self._request()
+        request = self._request(self.epoch)
         self._may_be_member = True
+        # Set again by whatever happens before the answer comes.
+        self._must_say_all = False
+        sent_at_s = self._loop.time()
         try:
             channel = await self._routes.coordinator(GROUPS, refresh=self._failures > 0)
             answer, _ = await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
         except PenstockError as error:
             self._failures += 1
+            self._must_say_all = True
             self._resolve(error if error.retriable else None)
             raise
         self._failures = 0
         self.epoch = answer.member_epoch
         self._interval_s = answer.heartbeat_interval_ms / 1000
-        self._session_s = answer.session_timeout_ms / 1000
-        self._heard_at_s = self._loop.time()
+        self._session_s = min(answer.session_timeout_ms / 1000, _SILENT_S_MAX)
+        # An older broker says nothing of it.
+        self._lost_s = min(answer.lost_ms / 1000 or self._session_s, self._session_s)
+        self._heard_at_s, self._channel = sent_at_s, channel
+        self._watch_silence()
         if answer.has_assignment:
-            self._told = frozenset(
-                TopicPartition(owned.topic, number)
-                for owned in answer.assignment
-                for number in owned.partitions
+            self._hear(
+                frozenset(
+                    TopicPartition(owned.topic, number)
+                    for owned in answer.assignment
+                    for number in owned.partitions
+                )
             )
         if self._told != set(self._holdings.partitions):
             self._has_news.set()
         self._resolve(None)
 
-    def _request(self) -> pb.GroupHeartbeatRequest:
+    def _request(self, epoch: int) -> pb.GroupHeartbeatRequest:
         settings = self._settings
         request = pb.GroupHeartbeatRequest(
             group=settings.group,
             member_id=self.member_id,
-            member_epoch=self.epoch,
+            member_epoch=epoch,
             client_name=settings.name,
-            owned=_owned(self._holdings.partitions),
+            owned=_owned(self._taking.union(self._holdings.partitions)),
         )
         if settings.instance_id is not None:
             request.instance_id = settings.instance_id
         # Everything, where the group knows nothing yet or an answer may have been lost.
-        if self.epoch == _JOIN_EPOCH or self._failures:
+        if epoch == _JOIN_EPOCH or self._must_say_all:
             request.is_full = True
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
             request.topics.extend(settings.topics)
@@ -272,18 +301,20 @@ class Membership:
         """Give up what is somebody else's, then take what is ours. Under `changing`."""
         if self._lost:
             lost, self._lost = self._lost, []
-            await _tell(self._settings.on_revoked, lost)
+            await tell(self._changing, self._settings.on_revoked, lost)
         revoked = [each for each in self._holdings.partitions if each not in self._told]
         if revoked:
             await self._give_up(revoked)
         given = [each for each in self._told if each not in self._holdings]
         if given:
             await self._take(sorted(given))
+        if self._told != set(self._holdings.partitions):
+            self._has_news.set()
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
         holdings = self._holdings
-        holdings.pause(partitions)
-        await _tell(self._settings.on_revoked, partitions)
+        holdings.hold(partitions)
+        await tell(self._changing, self._settings.on_revoked, partitions)
         assert holdings.committer is not None
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -299,53 +330,71 @@ class Membership:
         self._has_reason.set()
 
     async def _take(self, partitions: list[TopicPartition]) -> None:
-        losses = self._losses
         starts: dict[TopicPartition, Start] = {
             each: self._settings.start
             if each.partition < self._counts.get(each.topic, 0)
             else "earliest"
             for each in partitions
         }
-        added = await self._holdings.add(starts, keeps_starts=True)
-        if losses != self._losses:
-            # Everything was lost meanwhile, and this with it.
-            self._holdings.remove(added)
-        elif self._settings.on_assigned is not None:
+        self._withdrawn.clear()
+        self._taking = frozenset(partitions)
+        try:
+            added = await self._holdings.add(starts, keeps_starts=True)
+        finally:
+            self._taking = frozenset()
+        # Where they begin may have been found out before others had them: not to be read at all.
+        withdrawn = self._withdrawn.intersection(added)
+        if withdrawn:
+            self._holdings.remove(withdrawn)
+            self._has_reason.set()
+        kept = [each for each in added if each not in withdrawn]
+        if kept and self._settings.on_assigned is not None:
             # Nothing comes before the user knows of it, who may want to begin elsewhere.
-            self._holdings.pause(added)
-            await _tell(self._settings.on_assigned, added)
-            self._holdings.resume(added)
+            self._holdings.hold(kept)
+            await tell(self._changing, self._settings.on_assigned, kept)
+            self._holdings.release(kept)
+
+    def _hear(self, told: frozenset[TopicPartition]) -> None:
+        self._withdrawn |= self._told - told
+        self._told = told
 
     def _lose_everything(self) -> None:
         """Others may read all of it by now."""
         lost = self._holdings.partitions
         self._holdings.remove(lost)
-        self._told = frozenset()
-        self._losses += 1
+        self._hear(frozenset())
+        self._taking = frozenset()
+        self._must_say_all = True
         self._lost += lost
         self._has_news.set()
 
-    def _lose_if_silent(self) -> None:
-        """The group counts this member among the dead when its session is over."""
-        if self._loop.time() - self._heard_at_s > self._session_s and self._holdings.partitions:
+    # --- silence -------------------------------------------------------------------------------
+
+    def _on_connection_end(self, channel: Channel, error: PenstockError | None) -> None:
+        del error
+        if channel is self._channel:
+            self._watch_silence()
+            self._has_reason.set()
+
+    def _watch_silence(self) -> None:
+        """Lose everything when the group may take this member for dead."""
+        if self._silence is not None:
+            self._silence.cancel()
+        assert self._channel is not None
+        is_lost = self._channel.connection.is_closed
+        patience_s = self._lost_s if is_lost else self._session_s
+        self._silence = self._loop.call_at(
+            self._heard_at_s + patience_s, self._on_silence, patience_s
+        )
+
+    def _on_silence(self, patience_s: float) -> None:
+        if self._holdings.partitions or self._told:
             logger.warning(
                 "%s stops reading: its group was not to be asked for %g s.",
                 self.member_id,
-                self._session_s,
+                patience_s,
             )
             self._lose_everything()
-
-
-async def _tell(callback: OnPartitions | None, partitions: list[TopicPartition]) -> None:
-    if callback is None:
-        return
-    try:
-        waiting = callback(list(partitions))
-        if inspect.isawaitable(waiting):
-            await waiting
-    except Exception:
-        # The user's mistake. The group cannot wait until it is mended.
-        logger.exception("A callback for the partitions of a group failed")
 
 
 def _owned(partitions: Iterable[tuple[str, int]]) -> list[pb.OwnedTopic]:

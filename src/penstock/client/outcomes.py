@@ -76,7 +76,7 @@ class Outcomes(NotLeased):
     async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given.
 
-        Returns when the broker has it.
+        Returns when the broker has it. PartitionLost: the group has taken a partition away before.
         """
         committer = self.committer
         if offsets is not None:
@@ -84,7 +84,7 @@ class Outcomes(NotLeased):
             return
         for partition, progress in committer.progress.items():
             progress.acknowledge_below(self._fetcher.feed(partition).position)
-        await committer.commit()
+        await committer.commit_all()
 
     async def committed(self, partition: tuple[str, int]) -> int | None:
         """The group's place in a partition, as the broker has it; None if it has none."""

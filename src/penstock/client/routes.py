@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from penstock.client.config import ClientConfig
-from penstock.client.links import Links
+from penstock.client.links import Links, Watcher
 from penstock.client.shared import Shared
 from penstock.model.error_codes import from_code
 from penstock.model.errors import (
@@ -92,6 +92,13 @@ class Routes:
 
     def unlisten(self, listener: Callable[[TopicRoute], None]) -> None:
         self._listeners.remove(listener)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have it told of each connection that ends."""
+        self._links.watch(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._links.unwatch(watcher)
 
     async def topic(self, name: str, *, refresh: bool = False, create: bool = False) -> TopicRoute:
         """The route of a topic, from the cache unless `refresh`.

@@ -3,7 +3,7 @@
     DeliveryError   UnknownLease  PartitionClaimed  SubscriptionTaken  InconsistentSubscription
                     TooManySubscriptions  InvalidFilter  InvalidDelay  InvalidSchedule
                     UnknownSchedule  InvalidCredit  UnknownStream  Parked  UnknownClient
-                    TopicClaimed  NoReply
+                    TopicClaimed  NoReply  PartitionLost
 
 The invariant: codes from 110 on, one for each.
 """
@@ -107,3 +107,10 @@ class NoReply(DeliveryError):
     """Nobody waits for the reply any more."""
 
     code = 125
+
+
+class PartitionLost(DeliveryError):
+    """The group has taken the partition away before its place was committed: whoever has it next
+    reads on from the place before."""
+
+    code = 126

@@ -1199,18 +1199,20 @@ class GroupHeartbeatRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., shared: _Optional[bool] = ..., instance_id: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., assignor: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., owned: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., is_full: _Optional[bool] = ..., point_to_point: _Optional[bool] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., client_name: _Optional[str] = ...) -> None: ...
 
 class GroupHeartbeatResponse(_message.Message):
-    __slots__ = ("member_epoch", "heartbeat_interval_ms", "has_assignment", "assignment", "session_timeout_ms")
+    __slots__ = ("member_epoch", "heartbeat_interval_ms", "has_assignment", "assignment", "session_timeout_ms", "lost_ms")
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
     HAS_ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    LOST_MS_FIELD_NUMBER: _ClassVar[int]
     member_epoch: int
     heartbeat_interval_ms: int
     has_assignment: bool
     assignment: _containers.RepeatedCompositeFieldContainer[OwnedTopic]
     session_timeout_ms: int
-    def __init__(self, member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., has_assignment: _Optional[bool] = ..., assignment: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+    lost_ms: int
+    def __init__(self, member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., has_assignment: _Optional[bool] = ..., assignment: _Optional[_Iterable[_Union[OwnedTopic, _Mapping]]] = ..., session_timeout_ms: _Optional[int] = ..., lost_ms: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupRequest(_message.Message):
     __slots__ = ("group",)

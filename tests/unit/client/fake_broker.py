@@ -106,6 +106,9 @@ class FakeState(FakeDelivery):
         self.assigned: dict[str, dict[str, list[int]]] = {}
         self.heartbeat_interval_ms = 5
         self.session_timeout_ms = 45_000
+        self.lost_ms = 3_000
+        # Whether heartbeats other than full ones are answered that nothing has changed.
+        self.says_nothing_new = False
         # What every attempt of a write and epoch has staged: where to, and the bytes.
         self.staged: dict[tuple[str, int, str], list[tuple[str, int, bytes]]] = {}
         self.committed: dict[str, int] = {}
@@ -251,8 +254,12 @@ class FakeState(FakeDelivery):
             member_epoch=members[request.member_id],
             heartbeat_interval_ms=self.heartbeat_interval_ms,
             session_timeout_ms=self.session_timeout_ms,
+            lost_ms=self.lost_ms,
             has_assignment=True,
         )
+        if self.says_nothing_new and not request.is_full:
+            answer.has_assignment = False
+            return answer
         for topic, partitions in assigned.items():
             answer.assignment.add(topic=topic, partitions=partitions)
         return answer

@@ -18,8 +18,8 @@ async def test_what_is_held_is_fetched_and_counted(broker: FakeBroker, mq: Clien
         holdings.remove([TWO, TopicPartition("orders", 9)])
         assert holdings.partitions == list(progress) == [ONE]
         assert TWO not in holdings
-        holdings.pause([ONE, TWO])
-        holdings.resume([ONE, TWO])
+        holdings.hold([ONE, TWO])
+        holdings.release([ONE, TWO])
         assert await holdings.add({ONE: "latest", TWO: "latest"}) == [TWO]
         assert not progress[TWO].is_due, "only where the start is to be kept"
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.config import ClientConfig
 from penstock.client.links import Links
-from penstock.model.errors import ClientClosed, ConnectionLost, UnknownCall
+from penstock.model.errors import ClientClosed, ConnectionLost, PenstockError, UnknownCall
 from penstock.net.address import parse_address
 from penstock.net.channel import Channel
 from penstock.protocol import calls
@@ -50,6 +50,12 @@ async def test_brokers_may_call_what_is_served(broker: FakeBroker) -> None:
 
     links.serve(DELIVER.number, serve)
     links.watch(lambda channel, _: lost.append(channel))
+
+    def never(channel: Channel, error: PenstockError | None) -> None:
+        raise AssertionError(f"nobody wants to know of {channel} any more: {error}")
+
+    links.watch(never)
+    links.unwatch(never)
     ours = await links.any_broker()
     [channel] = broker.channels
     await channel.call(DELIVER, pb.DeliverRequest(), [b"data"])

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.client import committer
 from penstock.client.client import Client, connect
-from penstock.model.delivery_errors import PartitionClaimed
+from penstock.model.delivery_errors import PartitionClaimed, PartitionLost
 from penstock.model.errors import (
     FencedMemberEpoch,
     InvalidConfig,
@@ -51,6 +51,12 @@ def place_of(messages: list[Message]) -> TopicPartition:
 
 def beats(broker: FakeBroker) -> Iterator[pb.GroupHeartbeatRequest]:
     return (request for number, request in broker.calls if number == BEAT)
+
+
+async def some_beats(broker: FakeBroker) -> None:
+    """Until what was changed before is known."""
+    beaten = broker.count(BEAT)
+    await broker.until(lambda: broker.count(BEAT) >= beaten + 2)
 
 
 def owned(request: pb.GroupHeartbeatRequest) -> set[tuple[str, int]]:
@@ -261,6 +267,146 @@ async def test_whose_group_is_silent_for_a_session_stops_reading(
         await orders.until(lambda: consumer.partitions == [])
         orders.script[BEAT].clear()
         await orders.until(lambda: consumer.partitions == [ONE, TWO])
+
+
+async def test_what_is_withdrawn_while_it_is_taken_is_never_read(
+    orders: FakeBroker, mq: Client
+) -> None:
+    """R-DEL-4: others may have it since; until then it is owned, so that they do not."""
+    told: list[list[TopicPartition]] = []
+    async with mq.subscribe("orders", group="billing", on_assigned=told.append) as consumer:
+        member_id = member_of(orders)
+        orders.assigned[member_id] = {}
+        await orders.until(lambda: consumer.partitions == [])
+        for given_again in (False, True):
+            asked = orders.count(pb.CALL_FETCH_OFFSETS)
+            orders.script[pb.CALL_FETCH_OFFSETS].append(HOLD)
+            orders.assigned[member_id] = {"orders": [0]}
+            await orders.until(lambda: bool(orders.held))
+            assert owned(list(beats(orders))[-1]) <= {ONE}
+            orders.assigned[member_id] = {}
+            await some_beats(orders)
+            assert owned(list(beats(orders))[-1]) == {ONE}
+            if given_again:
+                orders.assigned[member_id] = {"orders": [0]}
+                await some_beats(orders)
+            orders.offsets["billing"][ONE] = 7  # by who had it meanwhile
+            orders.release()
+            if given_again:
+                await orders.until(lambda: consumer.partitions == [ONE])
+                assert orders.count(pb.CALL_FETCH_OFFSETS) == asked + 2, "it was found out again"
+            else:
+                await orders.until(lambda: owned(list(beats(orders))[-1]) == set())
+                assert consumer.partitions == []
+                assert told == [[ONE, TWO]]
+        assert told == [[ONE, TWO], [ONE]]
+        assert [message.offset for message in await consumer.fetch()] == [7, 8, 9]
+    assert orders.offsets["billing"] == {ONE: 7}
+
+
+async def test_whose_connection_ends_is_back_at_once(orders: FakeBroker, mq: Client) -> None:
+    """R-DEL-7: the group does not wait for long, so the member does not wait at all."""
+    orders.heartbeat_interval_ms = 1_000_000
+    async with mq.subscribe("orders", group="billing") as consumer:
+        assert orders.count(BEAT) == 1
+        for channel in orders.channels:
+            channel.connection.abort()
+        await orders.until(lambda: orders.count(BEAT) == 2)
+        assert consumer.partitions == [ONE, TWO]
+
+
+async def test_whose_connection_ended_stops_reading_before_others_begin(
+    orders: FakeBroker, mq: Client
+) -> None:
+    """R-DEL-4: the group takes it for dead long before its session is over."""
+    orders.lost_ms = 30
+    lost: list[list[TopicPartition]] = []
+    async with mq.subscribe("orders", group="billing", on_revoked=lost.append) as consumer:
+        await orders.until(lambda: orders.count(BEAT) == 3)
+        await orders.stop()
+        await orders.until(lambda: consumer.partitions == [])
+        await orders.until(lambda: lost == [[ONE, TWO]])
+        await orders.start()
+        await orders.until(lambda: consumer.partitions == [ONE, TWO])
+
+
+async def test_a_loss_while_a_heartbeat_is_on_its_way(orders: FakeBroker, mq: Client) -> None:
+    """Its answer says nothing new; so everything is asked for again."""
+    orders.session_timeout_ms = 50
+    async with mq.subscribe("orders", group="billing") as consumer:
+        orders.script[BEAT].append(HOLD)
+        await orders.until(lambda: consumer.partitions == [])
+        orders.session_timeout_ms = 45_000
+        orders.says_nothing_new = True
+        orders.release()
+        await orders.until(lambda: consumer.partitions == [ONE, TWO])
+
+
+async def test_a_commit_that_comes_too_late_is_no_commit(orders: FakeBroker, mq: Client) -> None:
+    """R-DEL-10: who waits for it is told; what is committed in the background is read again."""
+    async with mq.subscribe("orders", group="billing") as consumer:
+        await consumer.fetch()
+        orders.script[COMMIT].append(UnknownMember())
+        orders.script[BEAT].extend([UnknownMember()] * 2)
+        with pytest.raises(PartitionLost, match="orders-0"):
+            await consumer.commit()
+        assert not orders.offsets["billing"]
+        await orders.until(lambda: consumer.partitions == [ONE, TWO])
+        messages = await consumer.fetch()
+        orders.script[COMMIT].append(PartitionLost("orders-0 is not its own."))
+        with pytest.raises(PartitionLost, match="not its own"):
+            await consumer.commit()
+        orders.script[COMMIT].append(PartitionLost("orders-0 is not its own."))
+        consumer.committer.wake()
+        await orders.until(lambda: orders.offsets["billing"].get(place_of(messages)) == 10)
+        await messages[-1].ack()
+        (message, *_) = await consumer.fetch()
+        await message.ack()
+        orders.script[COMMIT].extend([PartitionLost("orders-0 is not its own.")] * 9)
+
+
+async def test_nothing_is_committed_while_a_member_leaves(orders: FakeBroker, mq: Client) -> None:
+    """It is a member before, and nobody afterwards."""
+    async with mq.subscribe("orders", group="billing") as consumer:
+        while place_of(messages := await consumer.fetch()) != TWO:
+            pass
+        orders.heartbeat_interval_ms = 1_000_000
+        membership = consumer._membership
+        assert membership is not None
+        await orders.until(lambda: membership._interval_s == 1_000)
+        orders.script[BEAT].append(HOLD)
+        assigning = asyncio.ensure_future(consumer.assign([TWO]))
+        await orders.until(lambda: bool(orders.held))
+        for message in messages:
+            await message.ack()
+        committing = asyncio.ensure_future(consumer.committer.commit())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert orders.count(COMMIT) == 0
+        orders.release()
+        await asyncio.gather(assigning, committing)
+        assert orders.offsets["billing"] == {TWO: 10}
+    commits = [request for number, request in orders.calls if number == COMMIT]
+    assert {(commit.member_id, commit.member_epoch) for commit in commits} == {("", 0)}
+
+
+async def test_a_start_that_was_cut_off_may_be_made_again(orders: FakeBroker, mq: Client) -> None:
+    waiting = asyncio.Event()
+
+    async def assigned(partitions: list[TopicPartition]) -> None:
+        del partitions
+        waiting.set()
+        await asyncio.sleep(0 if orders.count(BEAT) > 1 else 1_000)
+
+    orders.heartbeat_interval_ms = 1_000_000
+    consumer = mq.subscribe("orders", group="billing", on_assigned=assigned)
+    starting = asyncio.ensure_future(consumer.start())
+    await waiting.wait()
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await consumer.start()
+    assert consumer.partitions == [ONE, TWO]
+    await consumer.close()
 
 
 async def test_a_static_member_will_be_back(orders: FakeBroker, mq: Client) -> None:

@@ -8,27 +8,41 @@ connection ends has only a moment to come back. The invariant: every heartbeat i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Final
 
 from penstock.broker.context import Context
+from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.share_groups import share_heartbeat, share_response
 from penstock.broker.session import Session
 from penstock.coordination.group.assignment import Assignment, collect
 from penstock.coordination.group.consumer_messages import (
+    JOIN_EPOCH,
     LEAVE_EPOCH,
     TEMPORARY_LEAVE_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
 )
+from penstock.coordination.group.coordinator import Coordinator
+from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.membership import MANUAL
 from penstock.coordination.group.pace import native_interval_ms
 from penstock.coordination.group.share_messages import ShareHeartbeatAnswer
 from penstock.coordination.group.subscriptions import lose_member
+from penstock.coordination.group.table import GroupTable
 from penstock.model.delivery_errors import TooManySubscriptions
-from penstock.model.errors import InvalidRequest, PenstockError
-from penstock.model.limits import CLIENT_NAME_LENGTH_MAX, MEMBERSHIPS_PER_CONNECTION_MAX
+from penstock.model.errors import FencedMemberEpoch, InvalidRequest, PenstockError, UnknownMember
+from penstock.model.limits import (
+    CLIENT_NAME_LENGTH_MAX,
+    MEMBER_LOST_MS_MAX,
+    MEMBERSHIPS_PER_CONNECTION_MAX,
+)
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
+
+# Of who is in the group no longer, or never was.
+_NO_MEMBER: Final = (UnknownMember, FencedMemberEpoch)
 
 
 def group_heartbeat(
@@ -41,57 +55,43 @@ def group_heartbeat(
     del payload
     request = parse(pb.GroupHeartbeatRequest, envelope)
     if request.shared:
-        _shared_heartbeat(context, session, message_id, request)
+        shared = share_heartbeat(context, request)
+
+        def beat(answer: Answer, groups: Coordinator, now_ms: int) -> Effects:
+            facts = context.groups.topic_facts()
+            return groups.shared.heartbeat(answer, request.group, shared, facts, now_ms)
     else:
-        _exclusive_heartbeat(context, session, message_id, request)
+        exclusive = _heartbeat(context, session, request)
 
+        def beat(answer: Answer, groups: Coordinator, now_ms: int) -> Effects:
+            facts = context.groups.topic_facts()
+            return groups.consumer_heartbeat(answer, request.group, exclusive, facts, now_ms)
 
-def _shared_heartbeat(
-    context: Context, session: Session, message_id: int, request: pb.GroupHeartbeatRequest
-) -> None:
-    def answer(what: object) -> None:
-        if isinstance(what, PenstockError):
-            session.channel.answer_error(message_id, what)
-            return
-        assert isinstance(what, ShareHeartbeatAnswer), what
-        response = share_response(context, what)
-        session.channel.answer(message_id, pb.CALL_GROUP_HEARTBEAT, response.SerializeToString())
-
-    share_heartbeat(context, request, answer)
-
-
-def _exclusive_heartbeat(
-    context: Context, session: Session, message_id: int, request: pb.GroupHeartbeatRequest
-) -> None:
-    heartbeat = _heartbeat(context, session, request)
     membership = (request.group, request.member_id)
-    memberships = session.memberships
-    if membership not in memberships and len(memberships) >= MEMBERSHIPS_PER_CONNECTION_MAX:
-        raise TooManySubscriptions(
-            f"{len(memberships)} members of groups speak on this connection, which is the limit: "
-            "use another one for more."
-        )
+    is_leaving = request.member_epoch in (LEAVE_EPOCH, TEMPORARY_LEAVE_EPOCH)
+
+    def act(groups: Coordinator, now_ms: int) -> Effects:
+        if not is_leaving:
+            # Before the answer, which may take a while: the connection may end first.
+            _remember(context, session, membership, groups.table)
+        return beat(answer, groups, now_ms)
 
     def answer(what: object) -> None:
         if isinstance(what, PenstockError):
+            if isinstance(what, _NO_MEMBER) or request.member_epoch == JOIN_EPOCH:
+                session.memberships.discard(membership)
             session.channel.answer_error(message_id, what)
             return
-        assert isinstance(what, ConsumerHeartbeatAnswer), what
-        if request.member_epoch in (LEAVE_EPOCH, TEMPORARY_LEAVE_EPOCH):
-            memberships.discard(membership)
+        if is_leaving:
+            session.memberships.discard(membership)
+        if isinstance(what, ShareHeartbeatAnswer):
+            response = share_response(context, what)
         else:
-            if not memberships:
-                _watch_connection(context, session)
-            memberships.add(membership)
-        response = _response(context, what)
+            assert isinstance(what, ConsumerHeartbeatAnswer), what
+            response = _response(context, what)
         session.channel.answer(message_id, pb.CALL_GROUP_HEARTBEAT, response.SerializeToString())
 
-    context.groups.submit(
-        answer,
-        lambda groups, now_ms: groups.consumer_heartbeat(
-            answer, request.group, heartbeat, context.groups.topic_facts(), now_ms
-        ),
-    )
+    context.groups.submit(answer, act)
 
 
 def _heartbeat(
@@ -144,6 +144,7 @@ def _response(context: Context, answer: ConsumerHeartbeatAnswer) -> pb.GroupHear
             answer, config.group_consumer_heartbeat_interval_ms
         ),
         session_timeout_ms=config.group_consumer_session_timeout_ms,
+        lost_ms=MEMBER_LOST_MS_MAX,
         has_assignment=answer.assignment is not None,
     )
     names = context.registry.image.names_by_id
@@ -154,8 +155,27 @@ def _response(context: Context, answer: ConsumerHeartbeatAnswer) -> pb.GroupHear
     return response
 
 
-def _watch_connection(context: Context, session: Session) -> None:
-    """Have the groups told when the connection ends of members that have not left."""
+def _remember(
+    context: Context, session: Session, membership: tuple[str, str], table: GroupTable
+) -> None:
+    """The member speaks on this connection: its group is told when that ends."""
+    memberships = session.memberships
+    if membership in memberships:
+        return
+    if len(memberships) >= MEMBERSHIPS_PER_CONNECTION_MAX:
+        # Some may have been removed since, or have come back on another connection and left there.
+        memberships -= {one for one in memberships if not table.has_member(*one)}
+    if len(memberships) >= MEMBERSHIPS_PER_CONNECTION_MAX:
+        raise TooManySubscriptions(
+            f"{len(memberships)} members of groups speak on this connection, which is the limit: "
+            "use another one for more."
+        )
+    memberships.add(membership)
+    session.on_close(_remember, partial(_lost, context, session))
+
+
+def _lost(context: Context, session: Session) -> None:
+    """The connection has ended of members that have not left."""
 
     def done(what: object) -> None:
         del what  # where this broker does not look after the groups any more, another one does
@@ -166,8 +186,5 @@ def _watch_connection(context: Context, session: Session) -> None:
             lambda groups, now_ms: lose_member(groups.table, done, group, member_id, now_ms),
         )
 
-    def lost() -> None:
-        for group, member_id in session.memberships:
-            lose(group, member_id)
-
-    session.on_close(_watch_connection, lost)
+    for group, member_id in session.memberships:
+        lose(group, member_id)

@@ -50,6 +50,7 @@ async def commit_offsets(
         member_id=request.member_id,
         generation=request.member_epoch if request.member_id else _NO_MEMBER,
         knows_epochs=True,
+        must_own=bool(request.member_id),
     )
 
     def ask(answer: Answer) -> None:

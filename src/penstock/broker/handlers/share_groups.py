@@ -30,8 +30,8 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.image import ClusterImage
 
 
-def share_heartbeat(context: Context, request: pb.GroupHeartbeatRequest, answer: Answer) -> None:
-    """A member of a shared group joins, stays or leaves. Answered with ShareHeartbeatAnswer."""
+def share_heartbeat(context: Context, request: pb.GroupHeartbeatRequest) -> ShareHeartbeat:
+    """A member of a shared group joins, stays or leaves."""
     check_count("topics", len(request.topics))
     if request.claims or request.assignor or request.HasField("instance_id"):
         raise InvalidRequest(
@@ -39,7 +39,7 @@ def share_heartbeat(context: Context, request: pb.GroupHeartbeatRequest, answer:
             "out."
         )
     is_told = bool(request.topics) or request.is_full
-    heartbeat = ShareHeartbeat(
+    return ShareHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
         new_incarnation=uuid.uuid4().hex,
@@ -47,12 +47,6 @@ def share_heartbeat(context: Context, request: pb.GroupHeartbeatRequest, answer:
         topic_names=frozenset(request.topics) if is_told else None,
         settings=_wanted(context, request.settings) if request.HasField("settings") else None,
         is_point_to_point=request.point_to_point,
-    )
-    context.groups.submit(
-        answer,
-        lambda groups, now_ms: groups.shared.heartbeat(
-            answer, request.group, heartbeat, context.groups.topic_facts(), now_ms
-        ),
     )
 
 

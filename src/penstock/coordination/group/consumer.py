@@ -39,10 +39,13 @@ from penstock.coordination.group.consumer_records import (
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.identity import check_leaver, check_member, check_stayer
 from penstock.coordination.group.membership import Membership, check_heartbeat
+from penstock.coordination.group.offsets import CommittedOffset
 from penstock.coordination.group.reconciliation import Current, MemberState, reconcile
 from penstock.coordination.group.sessions import Sessions
 from penstock.coordination.group.subscribed_topics import Resolution, SubscribedTopics
+from penstock.model.delivery_errors import PartitionLost
 from penstock.model.errors import CorruptLog, PenstockError, StaleMemberEpoch
+from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBER_LOST_MS_MAX
 
 _logger = logging.getLogger(__name__)
@@ -108,8 +111,11 @@ class ConsumerGroup:
             effects.answer(ticket, error)
         return effects
 
-    def check_commit(self, member_id: str, member_epoch: int) -> None:
-        """Raise the reason why the member may not commit offsets now."""
+    def check_commit(
+        self, member_id: str, member_epoch: int, offsets: Iterable[CommittedOffset] = ()
+    ) -> None:
+        """Raise the reason why the member may not commit offsets now. offsets: those whose
+        partitions it must own, also if it is about to give them up."""
         if member_epoch < 0 and not self._members:
             return  # a consumer that assigns itself, or an operator
         check_member(self._members, member_id)
@@ -119,6 +125,12 @@ class ConsumerGroup:
                 f"Member {member_id} has epoch {member_epoch}, but the group gave it {epoch}: take "
                 "it from the next heartbeat's answer."
             )
+        for each in offsets:
+            if self._members.owner(TopicId(each.topic_id), each.partition) != member_id:
+                raise PartitionLost(
+                    f"{each.topic}-{each.partition} is not member {member_id}'s, or no longer: "
+                    "only who reads it commits its offset."
+                )
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raise the reason why the member may not read committed offsets now. Who does not say

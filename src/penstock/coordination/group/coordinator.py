@@ -81,6 +81,8 @@ class CommitRequest:
     """Or the member's epoch; negative for one that is not a member."""
     knows_epochs: bool = False
     """Whether it understands what a group of the next generation answers (OffsetCommit 9)."""
+    must_own: bool = False
+    """Whether a member may commit only what it owns. Kafka's may commit anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ class Coordinator:
         if self.table.point_to_point and request.protocol_type == CONSUMER_PROTOCOL_TYPE:
             for _, metadata in request.protocols:
                 topics = topics_of(metadata) or ()
-                self.table.point_to_point.check(name, topics, self._topic_id_of)
+                self.table.point_to_point.check(name, topics)
         group, machine = self._group_for_join(name)
         return self._let_in(group, machine, machine.join(ticket, request, now_ms))
 
@@ -143,11 +145,11 @@ class Coordinator:
             raise UnknownMember
         self.table.check_room(name, request.member_id)
         taken, names = self.table.point_to_point, request.topic_names or frozenset()
-        taking: dict[str, str] = {}
+        taking: list[str] = []
         if request.is_point_to_point:
             taking = taken.take(name, names, self._topic_id_of, partial(readers_of, self.table))
         else:
-            taken.check(name, names, self._topic_id_of)
+            taken.check(name, names)
         group, machine = self._group_for_heartbeat(name)
         visible = taken.visible_to(name, topics)
         acted = machine.heartbeat(ticket, request, visible, now_ms)
@@ -177,7 +179,7 @@ class Coordinator:
                 raise UnknownGroup(f"There is no group {request.group!r}.")
             raise IllegalGeneration
         topics = {committed.topic for committed in request.offsets}
-        table.point_to_point.check(request.group, topics, self._topic_id_of)
+        table.point_to_point.check(request.group, topics)
         self._check_room(group, request.offsets)
         if group is None:
             group = table.get_or_create(request.group)
@@ -335,7 +337,9 @@ class Coordinator:
             if tombstone is not None:
                 effects.record(tombstone)
         taken = self.table.point_to_point
-        effects.records.extend(taken.forget_gone(group.name, self._topic_id_of))
+        subscribed = group.usage().subscribed
+        if subscribed is not None:
+            effects.records.extend(taken.forget_gone(group.name, subscribed, self._topic_id_of))
         if group.is_empty and not group.offsets and not taken.topics_of(group.name):
             effects.records.extend(self.table.remove(group))
 
@@ -417,7 +421,8 @@ def _check_committer(group: Group, request: CommitRequest, now_ms: int) -> None:
     if isinstance(machine, ClassicGroup):
         machine.check_commit(request.member_id, request.instance_id, request.generation, now_ms)
     elif isinstance(machine, ConsumerGroup):
-        machine.check_commit(request.member_id, request.generation)
+        owned = request.offsets if request.must_own else ()
+        machine.check_commit(request.member_id, request.generation, owned)
     elif request.generation >= 0:
         raise UnknownMember
 

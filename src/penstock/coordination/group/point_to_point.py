@@ -1,23 +1,26 @@
 """Topics that one group alone reads: the mode point-to-point of a subscription (R-DEL-1).
 
 Publish-subscribe is the rule and needs no record. A group that subscribes point to point has the
-topic for itself from then on, whoever of it comes and goes, until the group is deleted. Not who of
-the group reads which partition. The invariants: a topic belongs to one group at most; and no other
-group, of whichever kind, joins with it or commits an offset in it.
+topic for itself from then on, whoever of it comes and goes, until the group is deleted; also if the
+topic is deleted and made again, unless that finds nobody of the group there. Not who of the group
+reads which partition. The invariants: a topic belongs to one group at most; and no other group, of
+whichever kind, joins with it or commits an offset in it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
 
 from penstock.coordination.group.consumer_messages import TopicFacts, Topics
 from penstock.coordination.group.effects import Record
 from penstock.model.delivery_errors import SubscriptionTaken
-from penstock.model.errors import CorruptLog, UnknownTopic
+from penstock.model.errors import UnknownTopic
 
 POINT_TO_POINT_KIND: Final = "point-to-point"
+# The key says all there is to say.
+_TAKEN: Final = b"{}"
 
 TopicIdOf = Callable[[str], str | None]
 """The id of the topic that has this name now."""
@@ -25,36 +28,29 @@ ReadersOf = Callable[[str], Iterable[str]]
 """The groups whose members read the topic of this name."""
 
 
-class _Owner(NamedTuple):
-    group: str
-    topic_id: str
-    """A topic that was deleted and made again is another topic, and everybody's."""
-
-
 class PointToPoint:
     """The topics that belong to one group, by name. False: there are none."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, _Owner] = {}
+        self._owners: dict[str, str] = {}
         self._topics: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
         return len(self._owners)
 
-    def owner(self, topic: str, topic_id: str | None) -> str | None:
+    def owner(self, topic: str) -> str | None:
         """The group that alone may read the topic; None: everybody may."""
-        owner = self._owners.get(topic)
-        return owner.group if owner is not None and owner.topic_id == topic_id else None
+        return self._owners.get(topic)
 
     def topics_of(self, group: str) -> frozenset[str]:
         return frozenset(self._topics.get(group, ()))
 
-    def check(self, group: str, topics: Iterable[str], topic_id_of: TopicIdOf) -> None:
+    def check(self, group: str, topics: Iterable[str]) -> None:
         """Raise SubscriptionTaken if one of the topics is another group's."""
         if not self._owners:
             return
         for topic in topics:
-            owner = self.owner(topic, topic_id_of(topic))
+            owner = self.owner(topic)
             if owner not in (None, group):
                 raise SubscriptionTaken(
                     f"Topic {topic!r} is read point to point by group {owner!r} alone: join that "
@@ -67,66 +63,64 @@ class PointToPoint:
 
     def take(
         self, group: str, topics: Iterable[str], topic_id_of: TopicIdOf, readers_of: ReadersOf
-    ) -> dict[str, str]:
-        """The ids of the topics that the group does not have yet and may have. They are its own
-        only once it is told so (`give`): whoever asks may still be refused for another reason."""
-        self.check(group, topics, topic_id_of)
-        found = {}
+    ) -> list[str]:
+        """The topics that the group does not have yet and may have. They are its own only once it
+        is told so (`give`): whoever asks may still be refused for another reason."""
+        self.check(group, topics)
+        found = []
         for topic in topics:
-            topic_id = topic_id_of(topic)
-            if topic_id is None:
-                raise UnknownTopic(f"There is no topic {topic!r} to read point to point.")
-            if self.owner(topic, topic_id) == group:
+            if self.owner(topic) == group:
                 continue
+            if topic_id_of(topic) is None:
+                raise UnknownTopic(f"There is no topic {topic!r} to read point to point.")
             for reader in readers_of(topic):
                 if reader != group:
                     raise SubscriptionTaken(
                         f"Topic {topic!r} is read by group {reader!r}: nobody can have it point "
                         "to point before that one's consumers stop."
                     )
-            found[topic] = topic_id
+            found.append(topic)
         return found
 
-    def give(self, group: str, topic_ids: dict[str, str]) -> list[Record]:
-        for topic, topic_id in topic_ids.items():
-            self._put(topic, _Owner(group, topic_id))
-        return [_record(group, topic, topic_id) for topic, topic_id in topic_ids.items()]
+    def give(self, group: str, topics: Iterable[str]) -> list[Record]:
+        records = []
+        for topic in topics:
+            self._put(topic, group)
+            records.append(Record(key=_key(group, topic), value=_TAKEN))
+        return records
 
     def release(self, group: str) -> list[Record]:
         """The group is no more."""
         return [self._drop(group, topic) for topic in sorted(self._topics.get(group, ()))]
 
-    def forget_gone(self, group: str, topic_id_of: TopicIdOf) -> list[Record]:
-        """Topics of the group that do not exist any more."""
+    def forget_gone(
+        self, group: str, subscribed: Collection[str], topic_id_of: TopicIdOf
+    ) -> list[Record]:
+        """Topics that do not exist any more, and that no member of the group waits for."""
         gone = [
             topic
             for topic in sorted(self._topics.get(group, ()))
-            if self._owners[topic].topic_id != topic_id_of(topic)
+            if topic not in subscribed and topic_id_of(topic) is None
         ]
         return [self._drop(group, topic) for topic in gone]
 
     def apply(self, group: str, topic: str, value: bytes | None) -> None:
         """Take in one record of the internal topic."""
         if value is not None:
-            self._put(topic, _Owner(group, _read_topic_id(group, value)))
+            self._put(topic, group)
         elif topic in self._topics.get(group, ()):
             self._drop(group, topic)
 
     def records(self) -> list[tuple[bytes, bytes]]:
         """Keys and values that lead to this from nothing."""
-        records = []
-        for topic, owner in self._owners.items():
-            record = _record(owner.group, topic, owner.topic_id)
-            assert record.value is not None
-            records.append((record.key, record.value))
-        return records
+        return [(_key(group, topic), _TAKEN) for topic, group in self._owners.items()]
 
-    def _put(self, topic: str, owner: _Owner) -> None:
+    def _put(self, topic: str, group: str) -> None:
         before = self._owners.get(topic)
         if before is not None:
-            self._drop(before.group, topic)
-        self._owners[topic] = owner
-        self._topics.setdefault(owner.group, set()).add(topic)
+            self._drop(before, topic)
+        self._owners[topic] = group
+        self._topics.setdefault(group, set()).add(topic)
 
     def _drop(self, group: str, topic: str) -> Record:
         del self._owners[topic]
@@ -149,23 +143,8 @@ class _Visible:
 
     def get(self, name: str, /) -> TopicFacts | None:
         facts = self._topics.get(name)
-        if facts is None or self._taken.owner(name, facts.topic_id) in (None, self._group):
-            return facts
-        return None
+        return facts if self._taken.owner(name) in (None, self._group) else None
 
 
 def _key(group: str, topic: str) -> bytes:
     return json.dumps({"kind": POINT_TO_POINT_KIND, "group": group, "topic": topic}).encode()
-
-
-def _record(group: str, topic: str, topic_id: str) -> Record:
-    return Record(key=_key(group, topic), value=json.dumps({"topic_id": topic_id}).encode())
-
-
-def _read_topic_id(group: str, value: bytes) -> str:
-    try:
-        return str(json.loads(value)["topic_id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptLog(
-            f"Which topic group {group!r} reads point to point cannot be read: {error!r}."
-        ) from error

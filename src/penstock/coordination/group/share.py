@@ -50,6 +50,7 @@ from penstock.model.errors import (
     PenstockError,
     UnknownMember,
 )
+from penstock.model.limits import MEMBER_LOST_MS_MAX
 
 _logger = logging.getLogger(__name__)
 
@@ -147,6 +148,12 @@ class ShareGroup:
         if silent:
             self._remove(silent, now_ms, effects)
         return effects
+
+    def lose(self, member_id: str, now_ms: int) -> None:
+        """The member's connection has ended: it has until a moment after its next heartbeat."""
+        deadline_ms = now_ms + self._heartbeat_interval_ms + MEMBER_LOST_MS_MAX
+        if member_id in self._members and deadline_ms < self._sessions.deadline_ms(member_id):
+            self._sessions.set(member_id, deadline_ms)
 
     # --- what others see -----------------------------------------------------------------------
 

@@ -48,12 +48,12 @@ class SharedGroups:
             raise UnknownMember  # so that it joins again
         self._table.check_room(name, request.member_id)
         taken, names = self._table.point_to_point, request.topic_names or frozenset()
-        taking: dict[str, str] = {}
+        taking: list[str] = []
         if request.is_point_to_point:
             readers = partial(readers_of, self._table)
             taking = taken.take(name, names, self._topic_id_of, readers)
         else:
-            taken.check(name, names, self._topic_id_of)
+            taken.check(name, names)
         group = self._table.get_or_create(name)
         machine = group.machine
         if not isinstance(machine, ShareGroup):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from penstock.coordination.group.consumer import ConsumerGroup
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.point_to_point import TopicIdOf
+from penstock.coordination.group.share import ShareGroup
 from penstock.coordination.group.table import GroupTable
 
 
@@ -40,7 +41,7 @@ def list_subscriptions(
     return [
         Subscription(
             topic=topic,
-            is_point_to_point=table.point_to_point.owner(topic, topic_id_of(topic)) is not None,
+            is_point_to_point=table.point_to_point.owner(topic) is not None,
             groups=tuple(sorted(groups_of[topic])),
         )
         for topic in sorted(groups_of)
@@ -62,7 +63,7 @@ def lose_member(
     effects = Effects()
     effects.answer(ticket, None)
     group = table.get(name)
-    if group is not None and isinstance(group.machine, ConsumerGroup):
+    if group is not None and isinstance(group.machine, ConsumerGroup | ShareGroup):
         group.machine.lose(member_id, now_ms)
         table.acted(group, effects)
     return effects

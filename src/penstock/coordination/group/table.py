@@ -166,12 +166,12 @@ class GroupTable:
 
     def check_room(self, name: str, member_id: str) -> None:
         """Raise Busy if the member is not in the group yet and there is no room for it."""
-        if self.size_bytes > GROUPS_BYTES_MAX and not self._has_member(name, member_id):
+        if self.size_bytes > GROUPS_BYTES_MAX and not self.has_member(name, member_id):
             raise Busy(
                 f"The members of all groups take more than {GROUPS_BYTES_MAX} bytes: stop some."
             )
 
-    def _has_member(self, name: str, member_id: str) -> bool:
+    def has_member(self, name: str, member_id: str) -> bool:
         group = self._groups.get(name)
         return (
             group is not None and group.machine is not None and group.machine.has_member(member_id)

@@ -4,14 +4,18 @@ missed soon when their connection ends."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from penstock.broker.group_log import GroupLog
 from penstock.broker.handlers import group_members
-from penstock.coordination.group import consumer
+from penstock.broker.session import Session
+from penstock.coordination.group import consumer, share
 from penstock.model.delivery_errors import (
     PartitionClaimed,
+    PartitionLost,
     SubscriptionTaken,
     TooManySubscriptions,
 )
@@ -67,6 +71,19 @@ class Member:
         return response
 
 
+class SharedMember(Member):
+    """One of a shared group."""
+
+    def __init__(self, client: RawClient, member_id: str, **join: Any) -> None:
+        super().__init__(client, member_id, **{"group": "s", "shared": True, **join})
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
 async def describe(client: RawClient, group: str = "g") -> pb.DescribeGroupResponse:
     request = pb.DescribeGroupRequest(group=group)
     response, _ = await client.channel.call(calls.DESCRIBE_GROUP, request)
@@ -81,7 +98,7 @@ async def test_two_members_share_a_topic() -> None:
         answer = await one.beat()
         assert one.owned == {"orders": [0, 1, 2, 3]}
         assert answer.heartbeat_interval_ms == 1_000
-        assert answer.session_timeout_ms == 45_000
+        assert (answer.session_timeout_ms, answer.lost_ms) == (45_000, 3_000)
         answer = await two.beat()
         assert two.owned == {}
         assert answer.heartbeat_interval_ms == 200, "it waits for what the other has"
@@ -141,10 +158,18 @@ async def test_a_commit_is_a_members_own_and_of_its_epoch() -> None:
             await client.channel.call(calls.COMMIT_OFFSETS, request)
 
         await commit(7, member_id="one", member_epoch=1)
+        two = Member(client, "two")
+        await two.beat()
+        with pytest.raises(PartitionLost, match="orders-0 is not member two's"):
+            await commit(8, member_id="two", member_epoch=two.epoch)
+        await one.beat()
+        await commit(7, member_id="one", member_epoch=one.epoch)
+        await two.beat(member_epoch=-1)
+        await one.beat()
         with pytest.raises(StaleMemberEpoch):
             await commit(8, member_id="one", member_epoch=0)
         with pytest.raises(UnknownMember):
-            await commit(8, member_id="two", member_epoch=1)
+            await commit(8, member_id="two", member_epoch=two.epoch)
         with pytest.raises(UnknownMember):
             await commit(8)
         described = await describe(client)
@@ -255,9 +280,72 @@ async def test_one_connection_speaks_for_so_many_members(monkeypatch: pytest.Mon
         await two.beat()
         with pytest.raises(TooManySubscriptions, match="2 members"):
             await Member(client, "three").beat()
+        with pytest.raises(TooManySubscriptions, match="2 members"):
+            await SharedMember(client, "three").beat()
         await one.beat()
         await one.beat(member_epoch=-1)
+        with pytest.raises(UnknownMember):
+            await one.beat(member_epoch=-1)
         await Member(client, "three").beat()
+
+
+async def test_whoever_is_no_member_any_more_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection may live for months, and its members come and go."""
+    monkeypatch.setattr(group_members, "MEMBERSHIPS_PER_CONNECTION_MAX", 1)
+    async with running() as (broker, client):
+        await client.create("orders")
+        one = Member(client, "one")
+        with pytest.raises(UnsupportedAssignor):
+            await Member(client, "refused").beat(assignor="best")
+        await one.beat()
+        async with another_client(broker) as other:
+            # It comes back there, and leaves.
+            moved = Member(other, "one")
+            moved.epoch, moved.owned = one.epoch, one.owned
+            await moved.beat(member_epoch=-1)
+        await Member(client, "two").beat()
+
+
+async def test_who_dies_before_it_is_answered_is_missed_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-7: its group has it already, and would keep it for a session."""
+    monkeypatch.setattr(consumer, "MEMBER_LOST_MS_MAX", 1)
+    monkeypatch.setattr(share, "MEMBER_LOST_MS_MAX", 1)
+    monkeypatch.setattr(share, "_HEARTBEAT_INTERVAL_MS_MIN", 1)
+    monkeypatch.setattr(share, "_INTERVAL_MS_PER_MEMBER", 0)
+    held: list[Callable[[], None]] = []
+    closed: list[Session] = []
+    append, ended = GroupLog.append, Session._closed
+
+    def hold(log: GroupLog, *arguments: Any) -> None:
+        held.append(lambda: append(log, *arguments))
+
+    def note(session: Session, *arguments: Any) -> None:
+        ended(session, *arguments)
+        closed.append(session)
+
+    async with running() as (broker, client):
+        await client.create("orders", 2)
+        await Member(client, "one").beat()
+        await SharedMember(client, "one").beat()
+        for member_type, group in ((Member, "g"), (SharedMember, "s")):
+            async with another_client(broker) as dying:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(GroupLog, "append", hold)
+                    patch.setattr(Session, "_closed", note)
+                    joining = asyncio.ensure_future(member_type(dying, "two").beat())
+                    await until(lambda: bool(held))
+                    dying.channel.connection.abort()
+                    await until(lambda: bool(closed))
+                held.pop()()
+                closed.clear()
+                await asyncio.gather(joining, return_exceptions=True)
+            async with asyncio.timeout(10):
+                while len((await describe(client, group)).members) != 1:
+                    await asyncio.sleep(0)
 
 
 async def test_a_topic_that_nobody_knows_may_come() -> None:

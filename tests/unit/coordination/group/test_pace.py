@@ -6,6 +6,7 @@ import pytest
 
 from penstock.coordination.group.consumer_messages import ConsumerHeartbeatAnswer
 from penstock.coordination.group.pace import native_interval_ms
+from penstock.model.limits import MEMBER_LOST_MS_MAX
 
 
 @pytest.mark.parametrize(
@@ -13,9 +14,9 @@ from penstock.coordination.group.pace import native_interval_ms
     [
         (True, 1, 5_000, 1_000),
         (False, 1, 5_000, 200),
-        (True, 600, 5_000, 3_000),
-        (False, 600, 5_000, 3_000),
-        (True, 1_000_000, 5_000, 5_000),
+        (True, 250, 5_000, 1_250),
+        (False, 250, 5_000, 1_250),
+        (True, 1_000_000, 5_000, 1_500),
         (True, 1, 300, 300),
     ],
 )
@@ -29,3 +30,4 @@ def test_pace(is_settled: bool, member_count: int, kafka_ms: int, expected_ms: i
         member_count=member_count,
     )
     assert native_interval_ms(answer, kafka_ms) == expected_ms
+    assert 2 * expected_ms <= MEMBER_LOST_MS_MAX, "there is time to come back after each"

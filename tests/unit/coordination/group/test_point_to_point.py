@@ -9,7 +9,7 @@ from penstock.coordination.group.consumer_messages import ConsumerHeartbeatAnswe
 from penstock.coordination.group.point_to_point import PointToPoint
 from penstock.coordination.group.table import GroupTable
 from penstock.model.delivery_errors import SubscriptionTaken
-from penstock.model.errors import CorruptLog, UnknownTopic
+from penstock.model.errors import UnknownTopic
 from penstock.model.ids import TopicId
 from tests.unit.coordination.group.harness import CONFIG, RETENTION_MS, TOPICS, Shell
 
@@ -113,15 +113,34 @@ def test_a_pattern_does_not_see_what_is_taken() -> None:
     assert len(answer.assignment) == 2, "when it is everybody's again, it is seen"
 
 
-def test_a_topic_made_anew_is_everybodys() -> None:
-    shell = taken()
-    shell.topic_ids["orders"] = "0c" * 16
-    assert isinstance(shell.consumer("other"), ConsumerHeartbeatAnswer)
-    assert shell.groups.table.point_to_point.topics_of("till") == {"orders"}
+def swept(shell: Shell) -> Shell:
     shell.expire()
     shell.now_ms += 3_600_000
     shell.expire()
-    assert not shell.groups.table.point_to_point, "the sweep forgets it"
+    return shell
+
+
+def test_a_topic_made_anew_is_still_the_groups() -> None:
+    """R-DEL-1: it ends with the group, and not in silence when somebody cleans up."""
+    shell = taken()
+    shell.topic_ids["orders"] = "0c" * 16
+    for again in (shell, shell.restarted(), swept(taken())):
+        with pytest.raises(SubscriptionTaken, match="'till'"):
+            again.consumer("other")
+
+
+def test_a_topic_that_is_gone_is_waited_for_by_members_alone() -> None:
+    shell = taken()
+    del shell.topic_ids["orders"]
+    answer = shell.consumer("till", is_point_to_point=True)
+    assert isinstance(answer, ConsumerHeartbeatAnswer), "it may come again, and is its own then"
+    shell.expire()
+    shell.now_ms += 3_600_000
+    shell.consumer("till")
+    shell.expire()
+    assert shell.groups.table.point_to_point.topics_of("till") == {"orders"}
+    leave(shell, "till")
+    assert not swept(shell).groups.table.point_to_point, "the sweep forgets it"
     assert not shell.restarted().groups.table.point_to_point
 
 
@@ -135,22 +154,16 @@ def test_a_checkpoint_has_it() -> None:
     for key, value in records:
         again.apply(key, value, 0)
     assert again.restored(1) == []
-    assert again.point_to_point.owner("orders", TOPICS["orders"].topic_id) == "till"
-
-
-def test_a_record_that_cannot_be_read_is_corrupt() -> None:
-    for value in (b"", b"[]", b"{}"):
-        with pytest.raises(CorruptLog):
-            PointToPoint().apply("g", "orders", value)
+    assert again.point_to_point.owner("orders") == "till"
 
 
 def test_a_late_tombstone_of_an_earlier_owner_changes_nothing() -> None:
     """Compaction may leave it after the record of the next one."""
     modes = PointToPoint()
-    modes.apply("first", "orders", b'{"topic_id": "1"}')
-    modes.apply("second", "orders", b'{"topic_id": "1"}')
+    modes.apply("first", "orders", b"{}")
+    modes.apply("second", "orders", b"{}")
     modes.apply("first", "orders", None)
-    assert modes.owner("orders", "1") == "second"
+    assert modes.owner("orders") == "second"
     assert modes.topics_of("first") == frozenset()
 
 
@@ -158,7 +171,7 @@ def test_what_is_visible() -> None:
     modes = PointToPoint()
     topics = {"orders": TopicFacts(TopicId("1"), 1), "events": TopicFacts(TopicId("2"), 1)}
     assert modes.visible_to("g", topics) is topics
-    modes.apply("till", "orders", b'{"topic_id": "1"}')
+    modes.apply("till", "orders", b"{}")
     assert list(modes.visible_to("till", topics)) == ["orders", "events"]
     visible = modes.visible_to("g", topics)
     assert list(visible) == ["events"]
