@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.broker.delivery import shares
-from penstock.broker.delivery.share import Share
+from penstock.broker.delivery.share import Holder, Share
 from penstock.coordination.delivery import share_partition, takeover
 from penstock.coordination.delivery.deviations import Deviations
 from penstock.coordination.delivery.message_state import Kind, State
@@ -87,7 +87,7 @@ def a_lease_runs_out_early(patch: pytest.MonkeyPatch) -> None:
 
 def a_member_is_dropped_with_its_old_connection(patch: pytest.MonkeyPatch) -> None:
     def hold(self: Any, share: Share, session: Any, member: str) -> None:
-        holder = shares.Holder(session, member)
+        holder = Holder(session, member)
         share.holders.add(holder)
 
         def gone() -> None:
@@ -120,7 +120,6 @@ BUGS: Final = (
     leases_above_the_durable_ceiling,
     answers_before_it_is_durable,
     nothing_is_in_doubt,
-    a_former_leader_is_not_thought_of,
     a_former_leader_may_write,
     an_overtaken_write_is_kept,
     what_is_done_is_not_saved,
