@@ -120,7 +120,6 @@ BUGS: Final = (
     leases_above_the_durable_ceiling,
     answers_before_it_is_durable,
     nothing_is_in_doubt,
-    a_former_leader_is_not_thought_of,
     a_former_leader_may_write,
     an_overtaken_write_is_kept,
     what_is_done_is_not_saved,

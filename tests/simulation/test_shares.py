@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 
 import pytest
 
 from tests.delivery_history import shown
-from tests.simulation.share_bugs import BUGS
-from tests.simulation.share_world import run
+from tests.simulation.share_bugs import BUGS, a_former_leader_is_not_thought_of
+from tests.simulation.share_members import LEASE_MS, Connection, Member, Question
+from tests.simulation.share_world import SimulatedBroker, World, run
 
 SEEDS_WITH_BUG_MAX = 150
 SEEDS = int(os.environ.get("PENSTOCK_SHARE_SEEDS", "150"))
@@ -37,3 +39,41 @@ def test_a_planted_bug_is_noticed(
         except (AssertionError, TimeoutError):
             return
     pytest.fail(f"{bug.__name__} was not noticed in {SEEDS_WITH_BUG_MAX} seeds")
+
+
+@pytest.mark.parametrize("is_thought_of", [True, False])
+def test_a_former_leader_that_has_not_heard_of_the_next(
+    is_thought_of: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hands out, without a write that could tell it, until it sees that nobody hears it: the
+    next leader waits for those leases too."""
+    if not is_thought_of:
+        a_former_leader_is_not_thought_of(monkeypatch)
+    violations = run(0, _two_leaders).violations(is_over=False)
+    assert bool(violations) is not is_thought_of, shown(violations)
+
+
+async def _two_leaders(world: World) -> None:
+    world.is_wild = False
+    former, latter = world.brokers[:2]
+    world._publish(50)
+    assert await _lease(world, former, "a"), "which raises the ceiling over all of them"
+    former.partition.end_seen = world.log.next_offset
+    latter.lead(2)
+    assert not await _lease(world, latter, "b"), "all are in doubt"
+    await asyncio.sleep(LEASE_MS / 1000 * 0.4)
+    assert await _lease(world, former, "c")
+    former.lead_no_more(1)
+    while not await _lease(world, latter, "b", messages_max=50):
+        """Still in doubt."""
+
+
+async def _lease(world: World, broker: SimulatedBroker, name: str, messages_max: int = 1) -> bool:
+    member = Member(world, name)
+    question = Question(Connection(member, broker), messages_max)
+    question.bytes_max = 1 << 20
+    asked_s = world.loop.time()
+    question.start()
+    leased, waited_s = await question.answered
+    member.note(leased, asked_s + waited_s)
+    return bool(leased.leases)

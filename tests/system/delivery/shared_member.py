@@ -100,15 +100,13 @@ class Member:
                 await self._settle(offsets, ACKNOWLEDGE)
 
     async def _settle(self, offsets: list[int], kind: str) -> None:
-        if not offsets:
+        if not (offsets and self._consumer.partitions):
             return
+        (partition,) = self._consumer.partitions
         ranges = [
             pb.SettleRequest.Range(first=offset, last=offset, kind=_KINDS[kind])
             for offset in offsets
         ]
-        if not self._consumer.partitions:
-            return
-        (partition,) = self._consumer.partitions
         request = pb.SettleRequest(
             group=self._group,
             member_id=self._name,

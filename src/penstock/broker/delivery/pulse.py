@@ -39,15 +39,18 @@ class Pulse:
 
     @property
     def is_steady(self) -> bool:
+        self._look()
+        return self._loop.time() >= self._steady_from_s
+
+    def _look(self) -> None:
         now_s = self._loop.time()
         if now_s - self._beaten_s > _STILL_S_MAX:
             self._steady_from_s = now_s + _LISTEN_S
             self._beaten_s = now_s
-        return now_s >= self._steady_from_s
 
     def _beat(self) -> None:
         self._timer = None
-        assert self.is_steady in (True, False)  # it notices if it comes late itself
+        self._look()  # it may come late itself
         self._beaten_s = self._loop.time()
         if self._is_needed():
             self._timer = self._loop.call_later(_BEAT_S, self._beat)

@@ -403,7 +403,7 @@ class SharePartition:
         self.window.check()
         runs, ceiling = self.window.runs, self.window.ready.ceiling
         for first, end, state in runs:
-            if state.kind in (Kind.LEASED, Kind.IN_DOUBT, Kind.WAITING, Kind.DYING):
+            if state.kind in (Kind.LEASED, Kind.IN_DOUBT):
                 assert end <= ceiling, (first, end, ceiling, state)
             assert state.attempts <= self.settings.attempts_max, (first, state)
         assert runs.end - runs.start <= self.settings.window_max, (runs.start, runs.end)

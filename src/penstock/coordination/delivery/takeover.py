@@ -68,7 +68,9 @@ def take_over(window: Window, dying: Dying, saved: ShareState, doubt_ms: int, lo
                 until_ms = max(doubt_ms, run.until_ms)
                 window.remember(doubtful, State(Kind.IN_DOUBT, run.attempts, until_ms=until_ms))
             if doubtful < end:
-                window.remember(end, State(Kind.AWAITED, run.attempts))
+                # Nobody can hold it; but it may have been released for later, or be in a backoff.
+                kind = Kind.WAITING if run.until_ms else Kind.AWAITED
+                window.remember(end, State(kind, run.attempts, until_ms=run.until_ms))
     if window.runs.end < doubt_end:
         window.remember(doubt_end, State(Kind.IN_DOUBT, until_ms=doubt_ms))
     window.runs.drop_done()

@@ -21,6 +21,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY
+from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
 from penstock.testing.simulated_disk import SimulatedDisk
@@ -330,3 +331,40 @@ async def test_a_member_leaves_one_group_and_stays_in_another() -> None:
         await opening.finish()
         assert (list(opening.shares), here.waiting) == ([], {})
         await opening.shares.stop()
+
+
+async def test_what_was_released_for_later_waits_also_when_nobody_is_left() -> None:
+    """The share is closed with its last member, and opened again for the next."""
+    async with stage() as here:
+        await here.publish(2)
+        a, b = await here.member("a"), await here.member("b")
+        await a.lease()
+        assert await a.settle(0, kind=RELEASE, delay_ms=60_000) == 0
+        a.channel.close()
+        assert offsets(await b.lease()) == [1]
+        here.clock.time_ms += 60_000
+        assert 0 in offsets(await b.lease())
+
+
+async def test_a_member_that_leaves_gives_back_what_it_holds() -> None:
+    """Though its connection stays: others use it too."""
+    async with stage() as here:
+        await here.publish(2)
+        a, b = await here.member("a"), await here.member("b")
+        await a.lease()
+        leaving = pb.SettleRequest(group="g", member_id="a", topic="orders", leaves=True)
+        await a.channel.call(calls.SETTLE, leaving)
+        assert offsets(await b.lease()) == [0, 1]
+
+
+async def test_a_second_connection_of_a_member_keeps_what_it_holds() -> None:
+    """It has connected again before the end of the first was seen."""
+    async with stage() as here:
+        await here.publish(2)
+        first, b = await here.member("a"), await here.member("b")
+        assert offsets(await first.lease(1)) == [0]
+        again = await here.member("a")
+        assert offsets(await again.lease(1)) == [1]
+        first.channel.close()
+        assert await b.lease(max_wait_ms=20) == []
+        assert await again.settle(1) == 0
