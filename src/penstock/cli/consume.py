@@ -53,6 +53,23 @@ class Ack(StrEnum):
     REJECT = "reject"
 
 
+Push = Annotated[
+    bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
+]
+Shared = Annotated[
+    bool, typer.Option("--shared", help="Share messages, not partitions, with the group's others.")
+]
+Ordered = Annotated[
+    bool, typer.Option("--ordered", help="With --shared: messages of one key one after another.")
+]
+AckChoice = Annotated[
+    Ack | None,
+    typer.Option(
+        "--ack", help="With --shared: what becomes of a message written out; auto: acknowledged."
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """What to read, and when it is enough."""
@@ -101,23 +118,10 @@ def consume(
     key_prefix: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only messages whose key begins like this.")
     ] = None,
-    push: Annotated[
-        bool, typer.Option("--push", help="Have the broker push messages, instead of asking.")
-    ] = False,
-    shared: Annotated[
-        bool,
-        typer.Option("--shared", help="Share messages, not partitions, with the group's others."),
-    ] = False,
-    ordered: Annotated[
-        bool,
-        typer.Option("--ordered", help="With --shared: messages of one key one after another."),
-    ] = False,
-    ack: Annotated[
-        Ack | None,
-        typer.Option(
-            help="With --shared: what becomes of a message that was written (auto: acknowledged)."
-        ),
-    ] = None,
+    push: Push = False,
+    shared: Shared = False,
+    ordered: Ordered = False,
+    ack: AckChoice = None,
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Write the key and a tab before the value.")
     ] = False,

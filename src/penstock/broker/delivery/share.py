@@ -23,6 +23,7 @@ from penstock.broker.partition import Partition
 from penstock.broker.session import Session
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
+from penstock.coordination.delivery.unanswered import give_back, held_until_ms
 from penstock.model.errors import InternalError, NotLeader, PenstockError
 from penstock.records.header import Buffer
 
@@ -174,7 +175,7 @@ class Share:
         if not self._is_over:
             now_ms = self._around.now_ms()
             for lease in leases:
-                self.machine.give_back(member, lease.first, lease.last, now_ms)
+                give_back(self.machine, member, lease.first, lease.last, now_ms)
             self._go_on()
 
     def leased_again(self, member: str, leases: Sequence[Lease]) -> Leased | None:
@@ -183,7 +184,7 @@ class Share:
             return None
         ends_ms = []
         for lease in leases:
-            end_ms = self.machine.held_until_ms(member, lease.first, lease.last)
+            end_ms = held_until_ms(self.machine, member, lease.first, lease.last)
             if end_ms is None:
                 return None
             ends_ms.append(end_ms)

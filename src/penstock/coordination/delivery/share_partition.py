@@ -277,21 +277,6 @@ class SharePartition:
         else:
             self.window.free(first, end, attempts, now_ms, until_ms=now_ms + backoff_ms)
 
-    def give_back(self, member: str, first: int, last: int, now_ms: int) -> None:
-        """What of these messages the member holds was never in its hands: as if not leased."""
-        self.expire(now_ms)
-        for piece in self.window.runs.pieces(first, last + 1):
-            if piece[2].kind is Kind.LEASED and piece[2].member == member:
-                self._settle_piece(piece, member, Settlement.RELEASE, now_ms, 0, 0.0, "")
-
-    def held_until_ms(self, member: str, first: int, last: int) -> int | None:
-        """When the member's lease of all of these messages ends; None if it does not hold them."""
-        pieces = self.window.runs.pieces(first, last + 1)
-        held = [one for one in pieces if one[2].kind is Kind.LEASED and one[2].member == member]
-        if sum(end - start for start, end, _ in held) < last + 1 - first:
-            return None
-        return min(state.until_ms for _, _, state in held)
-
     def drop_member(self, member: str, now_ms: int) -> None:
         """The member is gone, by its connection: what it held is for the others, at once."""
         self.expire(now_ms)
