@@ -10,11 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-import penstock
 from penstock.client.client import Client, connect
 from penstock.client.serving import ServeConfig, ServeSettings, serve, split_settings
 from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import InvalidConfig, InvalidRequest, StorageFailed
+from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError, StorageFailed
 from penstock.records import Message
 from tests.support import RawClient, batch, running
 
@@ -232,13 +231,13 @@ async def test_settings_that_make_no_sense_are_refused() -> None:
             await mq.serve(lambda _: None, "orders", group="billing", concurrency=0)
 
 
-# --- of shared groups: acknowledged, failed, released, kept while they work
+# --- shared groups -----------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
 async def jobs(count: int) -> AsyncIterator[tuple[RawClient, Client]]:
     """A topic with so many messages, which are numbers."""
-    async with running() as (broker, raw), penstock.connect(broker.addresses) as mq:
+    async with running() as (broker, raw), connect(broker.addresses) as mq:
         await raw.create("jobs")
         await raw.produce("jobs", batch([b"%d" % number for number in range(count)]))
         yield raw, mq
@@ -302,7 +301,7 @@ async def test_failed_messages_become_dead_letters() -> None:
             letters: list[Message] = []
             async with asyncio.timeout(10):
                 while not letters:
-                    with contextlib.suppress(penstock.PenstockError):
+                    with contextlib.suppress(PenstockError):
                         letters = await raw.fetch("dead-letters.workers")
         assert [letter.value for letter in letters] == [b"1"]
         reasons = dict(letters[0].headers)

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple, Protocol
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
-from penstock.coordination.delivery.holding import give_back, held_until_ms
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
+from penstock.coordination.delivery.unanswered import give_back, held_until_ms
 from penstock.model.errors import (
     InternalError,
     NotLeader,

@@ -194,9 +194,10 @@ async def test_what_came_just_before_the_stream_was_closed_is_given_back(
     """R-DEL-6: a lease that no delivery was made of is nobody's."""
     async with stage() as here, pushed_member(here, "a") as a, pushed_member(here, "b") as b:
         await a.open()
-        await settled(a.client)
         [context] = contexts
+        await until(lambda: bool(list(context.delivery.shares)))
         [share] = context.delivery.shares
+        await until(lambda: bool(share._waiting) and share._saving is None)
         [streams] = context.delivery.pushes._connections.values()
         publishing = asyncio.create_task(here.publish(3))
         async with asyncio.timeout(10):
