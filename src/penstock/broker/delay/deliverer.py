@@ -84,7 +84,7 @@ class Deliverer:
         self._runs: dict[int, LaneRun] = {}
         self._handed = 0
         self._asleep_until_ms = 0
-        # What could not be written down, or may not have been.
+        # What is being written down.
         self._unwritten: tuple[Arrived, ...] = ()
         self._news = asyncio.Event()
         # When a lane's topic was first found missing.
@@ -99,19 +99,10 @@ class Deliverer:
             self._news.set()
 
     def recover(self) -> None:
-        """At first, and after an error: what was decided may not have been handed over, or what
-        was taken not decided."""
+        """At first, and after something could not be read: what was decided may not have been
+        handed over."""
         self.store.catch_up()
         table = self.store.table
-        unwritten, self._unwritten = self._unwritten, ()
-        for arrived in unwritten:
-            lane, run = table.lanes.get(arrived.lane), self._runs.get(arrived.lane)
-            is_written = lane is None or (lane.producer_id, lane.sequence) == (
-                arrived.producer_id,
-                arrived.sequence,
-            )
-            if run is not None and not is_written:
-                run.give_back(arrived)
         self._reader = DueReader(self.store.index, table.frontier)
         for lane in list(table.lanes.values()):
             if lane.due:

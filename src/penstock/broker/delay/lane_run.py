@@ -144,11 +144,6 @@ class LaneRun:
         """How many messages of how many bytes have arrived, and are not written down."""
         return self._messages, self._size_bytes
 
-    def give_back(self, arrived: Arrived) -> None:
-        """It could not be written down."""
-        self._messages += arrived.messages
-        self._size_bytes += arrived.size_bytes
-
     def look_again(self) -> None:
         """Something may not have been handed over."""
         self._is_behind = True

@@ -136,6 +136,14 @@ class DelayedStore:
                     self.index.cancel(*cancelled.due, base_offset)
             return
         head = decode_head(value)
+        if self.table.is_whole and head.lane >= self.table.next_lane:
+            logger.error(
+                "%s has %d messages at offset %d for a partition that it does not tell: they "
+                "cannot be delivered",
+                DELAYED_TOPIC,
+                len(head.sizes),
+                base_offset,
+            )
         self.table.apply_head(head, base_offset, self._ordered_keys(head, batch))
         put, lane = self.index.put, head.lane
         offset = base_offset

@@ -105,6 +105,8 @@ class DelayedTable:
             lane = self.lanes.get(head.lane)
             if lane is not None:
                 self._count(lane, len(head.sizes), sum(head.sizes))
+        # Whatever became of the record that defines it: no other lane gets its messages.
+        self.next_lane = max(self.next_lane, head.lane + 1)
         for key, due_ms in zip(keys, head.due_ms, strict=False):
             self.ordered[key] = max(self.ordered.get(key, 0), due_ms)
         if head.token:
@@ -188,6 +190,7 @@ class DelayedTable:
 
     def _begin_era(self, frontier: Due, offset: int) -> None:
         self.eras.append((self.frontier, offset))
+        self._pruned_ms = -1
         # They are delivered, so nothing need wait for them.
         past_ms = self.frontier.due_ms
         self.ordered = {key: due for key, due in self.ordered.items() if due > past_ms}
