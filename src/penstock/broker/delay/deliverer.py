@@ -207,14 +207,14 @@ class Deliverer:
         except TimeoutError:
             """It is time."""
 
-    async def follow_clock(self) -> None:
+    async def follow_clock(self) -> bool:
         """If the clock was put back, by more than one can wait for: let the frontier follow it, as
         soon as nothing is on its way. Else what is accepted now would wait until the clock is
-        where it was, which may be years."""
+        where it was, which may be years. Whether it follows now."""
         table, writer = self.store.table, self.writer
         is_back = self.clock.now_ms() < writer.passed.due_ms - CLOCK_BACK_MS
         if not is_back or len(table.eras) >= _ERAS_MAX or self._is_busy():
-            return
+            return False
         logger.warning(
             "The clock is %d ms behind what is delivered already: it was put back",
             writer.passed.due_ms - self.clock.now_ms(),
@@ -225,8 +225,10 @@ class Deliverer:
                 return None
             return ERA, encode_due(Due(self.clock.now_ms(), 0))
 
-        if await writer.write_settled(begin, then=self._begin_era):
+        has_begun = await writer.write_settled(begin, then=self._begin_era)
+        if has_begun:
             self.wake()
+        return has_begun
 
     def _begin_era(self) -> None:
         """The store has it, and nothing else was written since."""

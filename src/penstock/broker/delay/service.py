@@ -154,7 +154,8 @@ class DelayService:
             await asyncio.sleep(_TICK_S)
             await self.deliverer.note_arrived()
             self.deliverer.tidy()
-            await self.deliverer.follow_clock()
+            if await self.deliverer.follow_clock():
+                await self.schedules.follow_clock()
             self._ticks += 1
             if self._ticks % _GONE_TICKS == 0:
                 await self.deliverer.drop_gone()

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.coordination.delay.records import DELAYED_TOPIC
 from penstock.model.errors import CoordinatorLoading, DiskFull, PenstockError, StorageFailed
-from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulated_disk import Operation, SimulatedDisk
 from tests.unit.broker.delay.delay_harness import Life, living
 
 ResultT = TypeVar("ResultT")
@@ -27,7 +27,7 @@ class FullDisk(SimulatedDisk):
         self.full_at = full_at
         self.writes = 0
 
-    def begin(self, operation: str, path: str) -> bool:
+    def begin(self, operation: Operation, path: str) -> bool:
         crash = super().begin(operation, path)
         if operation == "append" and f"/{DELAYED_TOPIC}/" in path and path.endswith(".log"):
             self.writes += 1

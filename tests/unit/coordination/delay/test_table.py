@@ -217,7 +217,7 @@ def busy() -> DelayedTable:
     head = Head(
         lane=2, due_ms=(7,), sizes=(3,), is_ordered=True, token=b"t" * 16, request_messages=1
     )
-    known.apply_head(head, 50, [b"k" * 16])
+    known.apply_head(head, 50, [key_hash(2, b"k")])
     known.apply(records.SCHEDULE, encode_schedule(SCHEDULE), 0)
     decide(known, Due(7, 51), Share(1, 1, 10), Share(2, 1, 3))
     return known
