@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from penstock.broker.delay.catch_up import CatchUp
 from penstock.broker.delay.destination import DueDestinations
 from penstock.broker.delay.intake import CLOCK_BACK_MS
 from penstock.broker.delay.lane_run import LaneRun
@@ -77,6 +78,7 @@ class Deliverer:
         self.store: DelayedStore = writer.store
         self.writer = writer
         self.destinations = destinations
+        self.catch_up = CatchUp(writer.store)
         self.clock = clock
         self._topics = topics
         self._forget_lane = forget_lane

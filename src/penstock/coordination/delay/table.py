@@ -100,6 +100,11 @@ class DelayedTable:
         undone = (lane.done for lane in self.lanes.values() if lane.due)
         return min(undone, default=self.frontier)
 
+    def is_done(self, lane: Lane, due: tuple[int, int]) -> bool:
+        """Whether a message of the lane has arrived, as far as is written down."""
+        done = lane.done if lane.due else self.frontier
+        return due <= done or self.is_taken(*due)
+
     # --- what the topic says -------------------------------------------------------------------
 
     def apply_head(self, head: Head, base_offset: int, keys: Sequence[bytes]) -> None:
