@@ -35,10 +35,11 @@ def show(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> Non
                 "topic": each.topic,
                 "next": moment_text(each.next_due_ms),
                 "published": each.published,
+                "problem": each.problem,
             }
             for each in await mq.schedules.list()
         ]
-        columns = ["name", "cron", "time_zone", "topic", "next", "published"]
+        columns = ["name", "cron", "time_zone", "topic", "next", "published", "problem"]
         show_rows(rows, as_json=as_json, columns=columns, empty="There is no schedule.")
 
     run_with_client(bootstrap, work)

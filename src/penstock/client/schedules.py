@@ -26,6 +26,8 @@ class Schedule:
     headers: Mapping[str, bytes]
     next_due_ms: int
     published: int
+    problem: str
+    """Why it published nothing when it was last due, or nothing."""
 
 
 class Schedules:
@@ -91,4 +93,5 @@ def _told(schedule: pb.Schedule) -> Schedule:
         headers=dict(schedule.headers),
         next_due_ms=schedule.next_due_ms,
         published=schedule.published,
+        problem=schedule.problem,
     )

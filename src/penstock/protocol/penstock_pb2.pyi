@@ -1746,7 +1746,7 @@ class AppendDueResponse(_message.Message):
     def __init__(self, is_known: _Optional[bool] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class Schedule(_message.Message):
-    __slots__ = ("name", "cron", "time_zone", "topic", "key", "value", "headers", "next_due_ms", "published")
+    __slots__ = ("name", "cron", "time_zone", "topic", "key", "value", "headers", "next_due_ms", "published", "problem")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1763,6 +1763,7 @@ class Schedule(_message.Message):
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     NEXT_DUE_MS_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     name: str
     cron: str
     time_zone: str
@@ -1772,7 +1773,8 @@ class Schedule(_message.Message):
     headers: _containers.ScalarMap[str, bytes]
     next_due_ms: int
     published: int
-    def __init__(self, name: _Optional[str] = ..., cron: _Optional[str] = ..., time_zone: _Optional[str] = ..., topic: _Optional[str] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., next_due_ms: _Optional[int] = ..., published: _Optional[int] = ...) -> None: ...
+    problem: str
+    def __init__(self, name: _Optional[str] = ..., cron: _Optional[str] = ..., time_zone: _Optional[str] = ..., topic: _Optional[str] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., next_due_ms: _Optional[int] = ..., published: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class PutScheduleRequest(_message.Message):
     __slots__ = ("schedule",)

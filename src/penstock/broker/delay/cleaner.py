@@ -118,7 +118,8 @@ class Cleaner:
         table = self._store.table
 
         def seen(entry: Entry) -> None:
-            if entry.lane in table.lanes and not table.is_taken(entry.due_ms, entry.number):
+            lane = table.lanes.get(entry.lane)
+            if lane is not None and not table.is_done(lane, (entry.due_ms, entry.number)):
                 see(entry)
 
         return scan(self._store.index, self._store.table.floor, seen)

@@ -2,7 +2,8 @@
 
 Each broker that has a copy of the topic reads what is committed of it, so that little is left to
 read when it begins to lead. The invariants: nobody but the leader accepts or delivers anything, and
-only after it has read all that was written; what it had begun in a term ends with the term.
+only after it has read all that was written; what it had begun in a term ends with the term, or
+with the first write that the log does not take.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ _TICK_S: Final = 1.0
 _MADE_S: Final = 10.0
 _STOP_S: Final = 10.0
 _LOOK_S: Final = 0.02
+# A log that takes nothing is tried again at once, and then not so often.
+_REFUSED_S: Final = 0.5
 
 
 class DelayCoordinator:
@@ -68,6 +71,9 @@ class DelayCoordinator:
         self._failed_partition: Partition | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = HandlerTasks(self._loop)
+        # When a write was last refused, and before when nobody is served since.
+        self._refused_s = -1.0
+        self._pause_until_s = 0.0
         self._early_bytes = 0
         self._is_stopped = False
 
@@ -172,12 +178,42 @@ class DelayCoordinator:
             return
         if self._service is not None or self._is_stopped:
             return
+        if replica.failure is not None:
+            self._fail(store.partition, replica.failure)
+            return
+        if self._loop.time() < self._pause_until_s:
+            return
+        if store.applied < replica.log.next_offset:
+            # Of a service before this one, in the same term: it may still become true.
+            replica.when_committed(replica.log.next_offset, self._on_committed)
+            return
         if not store.table.is_whole:
             self._fail(store.partition, CorruptLog(f"{DELAYED_TOPIC} has lost its beginning."))
             return
-        service = DelayService(store, self._parts, lambda: self._renew(store))
+        service = DelayService(
+            store,
+            self._parts,
+            on_damage=lambda: self._renew(store),
+            on_refused=self._on_refused,
+        )
         self._service = service
         service.start()
+
+    def _on_committed(self, error: PenstockError | None) -> None:
+        if error is None and not self._is_stopped:
+            self._loop.call_soon(self.look)
+
+    def _on_refused(self) -> None:
+        """The log did not take something: what the service believes is not what the log says."""
+        now_s = self._loop.time()
+        if now_s - self._refused_s < 2 * _REFUSED_S:
+            self._pause_until_s = now_s + _REFUSED_S
+        self._refused_s = now_s
+        self._loop.call_at(max(now_s, self._pause_until_s), self._look_if_alive)
+
+    def _look_if_alive(self) -> None:
+        if not self._is_stopped:
+            self.look()
 
     def _renew(self, store: DelayedStore) -> None:
         """Its index is damaged: what it says is read again from the log."""

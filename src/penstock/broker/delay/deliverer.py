@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from penstock.broker.delay.catch_up import CatchUp
 from penstock.broker.delay.destination import DueDestinations
 from penstock.broker.delay.intake import CLOCK_BACK_MS
 from penstock.broker.delay.lane_run import LaneRun
@@ -77,6 +78,7 @@ class Deliverer:
         self.store: DelayedStore = writer.store
         self.writer = writer
         self.destinations = destinations
+        self.catch_up = CatchUp(writer.store)
         self.clock = clock
         self._topics = topics
         self._forget_lane = forget_lane
@@ -84,7 +86,7 @@ class Deliverer:
         self._runs: dict[int, LaneRun] = {}
         self._handed = 0
         self._asleep_until_ms = 0
-        # What could not be written down, or may not have been.
+        # What is being written down.
         self._unwritten: tuple[Arrived, ...] = ()
         self._news = asyncio.Event()
         # When a lane's topic was first found missing.
@@ -99,19 +101,10 @@ class Deliverer:
             self._news.set()
 
     def recover(self) -> None:
-        """At first, and after an error: what was decided may not have been handed over, or what
-        was taken not decided."""
+        """At first, and after something could not be read: what was decided may not have been
+        handed over."""
         self.store.catch_up()
         table = self.store.table
-        unwritten, self._unwritten = self._unwritten, ()
-        for arrived in unwritten:
-            lane, run = table.lanes.get(arrived.lane), self._runs.get(arrived.lane)
-            is_written = lane is None or (lane.producer_id, lane.sequence) == (
-                arrived.producer_id,
-                arrived.sequence,
-            )
-            if run is not None and not is_written:
-                run.give_back(arrived)
         self._reader = DueReader(self.store.index, table.frontier)
         for lane in list(table.lanes.values()):
             if lane.due:
@@ -216,14 +209,14 @@ class Deliverer:
         except TimeoutError:
             """It is time."""
 
-    async def follow_clock(self) -> None:
+    async def follow_clock(self) -> bool:
         """If the clock was put back, by more than one can wait for: let the frontier follow it, as
         soon as nothing is on its way. Else what is accepted now would wait until the clock is
-        where it was, which may be years."""
+        where it was, which may be years. Whether it follows now."""
         table, writer = self.store.table, self.writer
         is_back = self.clock.now_ms() < writer.passed.due_ms - CLOCK_BACK_MS
         if not is_back or len(table.eras) >= _ERAS_MAX or self._is_busy():
-            return
+            return False
         logger.warning(
             "The clock is %d ms behind what is delivered already: it was put back",
             writer.passed.due_ms - self.clock.now_ms(),
@@ -234,8 +227,10 @@ class Deliverer:
                 return None
             return ERA, encode_due(Due(self.clock.now_ms(), 0))
 
-        if await writer.write_settled(begin, then=self._begin_era):
+        has_begun = await writer.write_settled(begin, then=self._begin_era)
+        if has_begun:
             self.wake()
+        return has_begun
 
     def _begin_era(self) -> None:
         """The store has it, and nothing else was written since."""

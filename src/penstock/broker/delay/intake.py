@@ -10,6 +10,7 @@ token is answered like the first, and kept once; and nothing is kept that its to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from penstock.broker.delay.writer import DelayedWriter
@@ -29,7 +30,13 @@ from penstock.coordination.delay.records import (
     size_of,
 )
 from penstock.model.delivery_errors import InvalidDelay
-from penstock.model.errors import BatchTooLarge, Busy, InvalidRequest, PenstockError
+from penstock.model.errors import (
+    BatchTooLarge,
+    Busy,
+    InvalidRequest,
+    OffsetOutOfRange,
+    PenstockError,
+)
 from penstock.model.ids import check_public
 from penstock.model.limits import (
     BATCH_BYTES_MAX,
@@ -69,6 +76,17 @@ class Waiting(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a request asks for, which can be kept."""
+
+    lane: LaneRecord
+    messages: Sequence[Message]
+    dues_ms: Sequence[int]
+    token: bytes
+    is_ordered: bool
+
+
 class Intake:
     """One for each term that this broker leads. All calls come from the event loop."""
 
@@ -81,6 +99,8 @@ class Intake:
         self._lanes: dict[tuple[str, int], int] = {}
         self._next_lane = 0
         self._flying_tokens: dict[bytes, list[Accepted]] = {}
+        # What the table's `ordered` will say.
+        self._flying_ordered: dict[bytes, int] = {}
         self._flying_messages = 0
         self._held_bytes = 0
 
@@ -91,11 +111,7 @@ class Intake:
         token = request.token
         if token and len(token) != TOKEN_BYTES:
             raise InvalidRequest(f"A token has {len(token)} bytes: give it {TOKEN_BYTES}, or none.")
-        if token in self._flying_tokens:
-            self._flying_tokens[token].append(accepted)
-            return
-        if token in self._table.tokens:
-            accepted(None, self._kept(token))
+        if token and self._is_known(token, accepted):
             return
         topic_id, batch, header = self._admission.admit(request.topic, request.partition, payload)
         if header.record_count > DELAYED_PER_CALL_MAX:
@@ -105,27 +121,34 @@ class Intake:
             )
         messages = decode_batch(header, batch, OPENED_BATCH_BYTES_MAX)
         dues_ms = self._dues_ms(request, len(messages))
-        lane = LaneRecord(
-            lane=0,
-            topic=request.topic,
-            topic_id=topic_id,
-            partition=request.partition,
-            producer_id=-1,
+        asked = _Asked(
+            lane=LaneRecord(
+                lane=0,
+                topic=request.topic,
+                topic_id=topic_id,
+                partition=request.partition,
+                producer_id=-1,
+            ),
+            messages=messages,
+            dues_ms=dues_ms,
+            token=token,
+            is_ordered=request.ordered_by_key,
         )
-        is_ordered = request.ordered_by_key
         if not self._writer.is_held:
-            self._keep(lane, messages, dues_ms, accepted, token=token, is_ordered=is_ordered)
+            self._keep(asked, accepted)
             return
         # For some milliseconds, now and then.
-        self._held_bytes += header.length
-        if self._held_bytes > FRAME_BYTES_MAX:
-            self._held_bytes -= header.length
+        held_bytes = sum(
+            size_of(message.key, message.value, message.headers) for message in messages
+        )
+        if self._held_bytes + held_bytes > FRAME_BYTES_MAX:
             raise Busy("Delayed messages are being tidied: try again.")
+        self._held_bytes += held_bytes
 
         def keep() -> None:
-            self._held_bytes -= header.length
+            self._held_bytes -= held_bytes
             try:
-                self._keep(lane, messages, dues_ms, accepted, token=token, is_ordered=is_ordered)
+                self._keep(asked, accepted)
             except PenstockError as error:
                 accepted(error, ())
 
@@ -133,7 +156,9 @@ class Intake:
 
     def publish(self, lane: LaneRecord, waiting: Waiting, fired: Fired, done: Accepted) -> None:
         """Keep the message of a schedule, which is due."""
-        self._write(lane, [waiting], done, fired=fired)
+        number, before = self._lane(lane)
+        self._write(number, before, [waiting], done, fired=fired)
+        self._note_lane(lane, number)
 
     def forget_lane(self, topic_id: str, partition: int) -> None:
         """It is being dropped."""
@@ -175,40 +200,109 @@ class Intake:
             raise Busy("The broker's clock was put back: it is being followed, try again.")
         return due_ms if due_ms > passed_ms else passed_ms + 1
 
-    def _in_order(self, topic_id: str, key: bytes | None, due_ms: int) -> int:
-        """Not before an earlier one of the same key."""
+    def _in_order(
+        self, number: int, key: bytes | None, due_ms: int, ordered: dict[bytes, int]
+    ) -> int:
+        """Not before an earlier one of the same key. ordered: what this request adds."""
         if key is None:
             raise InvalidDelay("A message has no key: order is kept among those of the same key.")
-        table, hashed = self._table, key_hash(topic_id, key)
-        known_ms = table.ordered.get(hashed)
-        if known_ms is None and not table.prune_ordered():
-            raise Busy(
-                f"Messages of {len(table.ordered)} keys wait in order, which is the limit: wait "
-                "until some are delivered, or delay without order."
-            )
-        due_ms = max(due_ms, known_ms or 0)
-        table.ordered[hashed] = due_ms
+        hashed = key_hash(number, key)
+        before = (self._table.ordered, self._flying_ordered, ordered)
+        if not any(hashed in known for known in before):
+            self._check_room_for_keys(len(ordered) + 1)
+        due_ms = max(due_ms, *(known.get(hashed, 0) for known in before))
+        ordered[hashed] = due_ms
         return due_ms
+
+    def _check_room_for_keys(self, new: int) -> None:
+        table = self._table
+        if table.has_room_for_keys(len(self._flying_ordered) + new):
+            return
+        raise Busy(
+            f"Messages of {len(table.ordered)} keys wait in order, which is the limit: wait "
+            "until some are delivered, or delay without order."
+        )
 
     # --- keeping -------------------------------------------------------------------------------
 
-    def _keep(
-        self,
-        lane: LaneRecord,
-        messages: Sequence[Message],
-        dues_ms: Sequence[int],
-        accepted: Accepted,
-        *,
-        token: bytes,
-        is_ordered: bool,
-    ) -> None:
+    def _is_known(self, token: bytes, accepted: Accepted) -> bool:
+        """Whether the request came before, and is answered, now or when the first is."""
+        if token in self._flying_tokens:
+            self._flying_tokens[token].append(accepted)
+            return True
+        dues, total = self._kept(token)
+        if len(dues) < total or not total:
+            return False
+        accepted(None, dues)
+        return True
+
+    def _kept(self, token: bytes) -> tuple[list[Due], int]:
+        """What the messages of a former request are known by, and how many it brought. A leader
+        that was lost may have left the first of them alone."""
+        if token not in self._table.tokens:
+            return [], 0
+        dues: list[Due] = []
+        total = 0
+        try:
+            heads = self._writer.store.request_heads(token)
+        except OffsetOutOfRange as error:
+            raise InvalidRequest(
+                "The request was kept long ago, and its receipts are no longer known: give a new "
+                "one a token of its own."
+            ) from error
+        for base_offset, head in heads:
+            total = head.request_messages
+            if head.request_index == len(dues):
+                dues += head.dues(base_offset)
+        return dues, total
+
+    def _keep(self, asked: _Asked, accepted: Accepted) -> None:
         self._writer.check_current()
+        token = asked.token
+        # Once more: it may have come twice while it was held.
+        if token and self._is_known(token, accepted):
+            return
+        kept, total = self._kept(token)
+        if kept and total != len(asked.messages):
+            raise InvalidRequest(
+                f"The token is that of a request with {total} messages: give each its own."
+            )
+        number, before = self._lane(asked.lane)
+        ordered: dict[bytes, int] = {}
+        waiting = self._waiting(asked, len(kept), number, ordered)
+        self._check_room(waiting)
+
+        def done(error: PenstockError | None, dues: Sequence[Due]) -> None:
+            self._settle_ordered(ordered)
+            told = self._flying_tokens.pop(token) if token else [accepted]
+            for one in told:
+                one(error, [*kept, *dues])
+
+        self._write(
+            number,
+            before,
+            waiting,
+            done,
+            token=token,
+            skipped=len(kept),
+            is_ordered=asked.is_ordered,
+        )
+        self._note_lane(asked.lane, number)
+        self._flying_ordered |= ordered
+        if token:
+            self._flying_tokens[token] = [accepted]
+
+    def _waiting(
+        self, asked: _Asked, skipped: int, number: int, ordered: dict[bytes, int]
+    ) -> list[Waiting]:
+        """The messages that are not kept yet, with their times."""
         waiting = []
-        for message, asked_ms in zip(messages, dues_ms, strict=True):
+        times = zip(asked.messages[skipped:], asked.dues_ms[skipped:], strict=True)
+        for message, asked_ms in times:
             key, value, headers = message.key, message.value, message.headers
             due_ms = self._place(asked_ms)
-            if is_ordered:
-                due_ms = self._in_order(lane.topic_id, key, due_ms)
+            if asked.is_ordered:
+                due_ms = self._in_order(number, key, due_ms, ordered)
             size = size_of(key, value, headers)
             if size > _MESSAGE_BYTES_MAX:
                 raise BatchTooLarge(
@@ -216,67 +310,57 @@ class Intake:
                     "wait: send less at once."
                 )
             waiting.append(Waiting(key, value, headers, due_ms, size))
-        self._check_room(waiting)
-        if token:
-            self._flying_tokens[token] = [accepted]
+        return waiting
 
-        def done(error: PenstockError | None, dues: Sequence[Due]) -> None:
-            told = self._flying_tokens.pop(token) if token else [accepted]
-            for one in told:
-                one(error, dues)
-
-        self._write(lane, waiting, done, token=token, is_ordered=is_ordered)
+    def _settle_ordered(self, ordered: dict[bytes, int]) -> None:
+        """The table says it by now, unless it was refused: then nobody asks any more."""
+        flying = self._flying_ordered
+        for hashed, due_ms in ordered.items():
+            if flying.get(hashed) == due_ms:
+                del flying[hashed]
 
     def _write(
         self,
-        lane: LaneRecord,
+        number: int,
+        before: Sequence[bytearray],
         waiting: Sequence[Waiting],
         done: Accepted,
         *,
         token: bytes = b"",
+        skipped: int = 0,
         is_ordered: bool = False,
         fired: Fired | None = None,
     ) -> None:
-        """Raises, and then does not call `done`, if it cannot be written now."""
-        try:
-            number, before = self._lane(lane)
-            parts = list(kept_parts(waiting))
-            now_ms = self._clock.now_ms()
-            kept: list[bytearray] = []
-            for part in parts:
-                is_first = not kept and token
-                head = Head(
-                    lane=number,
-                    due_ms=tuple(each.due_ms for each in part),
-                    sizes=tuple(each.size for each in part),
-                    is_ordered=is_ordered,
-                    token=token if is_first else b"",
-                    request_offsets=len(waiting) + len(parts) if is_first else 0,
-                    fired=fired,
-                )
-                kept.append(build_kept(head, part, now_ms))
-            dues: list[Due] = []
+        """Raises, and then does not call `done`, if it cannot be written now. before: what has to
+        be written first. skipped: so many messages of the request are kept already."""
+        parts = list(kept_parts(waiting))
+        now_ms = self._clock.now_ms()
+        kept: list[bytearray] = []
+        index = skipped
+        for part in parts:
+            head = Head(
+                lane=number,
+                due_ms=tuple(each.due_ms for each in part),
+                sizes=tuple(each.size for each in part),
+                is_ordered=is_ordered,
+                token=token,
+                request_index=index if token else 0,
+                request_messages=skipped + len(waiting) if token else 0,
+                fired=fired,
+            )
+            index += len(part)
+            kept.append(build_kept(head, part, now_ms))
+        dues: list[Due] = []
 
-            def finished(error: PenstockError | None) -> None:
-                self._flying_messages -= len(waiting)
-                done(error, dues)
+        def finished(error: PenstockError | None) -> None:
+            self._flying_messages -= len(waiting)
+            done(error, dues)
 
-            offsets = self._writer.propose([*before, *kept], finished)
-        except PenstockError:
-            self._flying_tokens.pop(token, None)
-            raise
-        if before:
-            self._lanes = {key: kept for key, kept in self._lanes.items() if self._is_new(key)}
-            self._lanes[lane.topic_id, lane.partition] = number
+        offsets = self._writer.propose([*before, *kept], finished)
         self._flying_messages += len(waiting)
         self._writer.fly(min(each.due_ms for each in waiting))
         for base_offset, part in zip(offsets[len(before) :], parts, strict=True):
             dues += [Due(each.due_ms, base_offset + 1 + index) for index, each in enumerate(part)]
-
-    def _kept(self, token: bytes) -> list[Due]:
-        """What the messages of a former request are known by."""
-        heads = self._writer.store.request_heads(*self._table.tokens[token])
-        return [due for base_offset, head in heads for due in head.dues(base_offset)]
 
     def _check_room(self, waiting: Sequence[Waiting]) -> None:
         count = self._table.pending + self._flying_messages + len(waiting)
@@ -290,6 +374,13 @@ class Intake:
 
     def _is_new(self, key: tuple[str, int]) -> bool:
         return self._table.lane_of(*key) is None
+
+    def _note_lane(self, lane: LaneRecord, number: int) -> None:
+        """It is on its way, if the table does not have it."""
+        key = lane.topic_id, lane.partition
+        if self._is_new(key) and key not in self._lanes:
+            self._lanes = {each: kept for each, kept in self._lanes.items() if self._is_new(each)}
+            self._lanes[key] = number
 
     def _lane(self, lane: LaneRecord) -> tuple[int, list[bytearray]]:
         """Its number, and what has to be written first."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from penstock.broker.delay.catch_up import CatchUp
 from penstock.broker.delay.destination import EPOCH_SEQUENCES, DueDestinations, Stand
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
@@ -36,7 +37,6 @@ from penstock.model.limits import KIB
 from penstock.net.clock import Clock
 from penstock.records import BatchBuilder
 from penstock.records.compression import Codec
-from penstock.storage.due_index import DueReader
 from penstock.storage.due_run import Entry
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,9 @@ _BATCH_MESSAGES: Final = 1_000
 _BATCH_BYTES: Final = 256 * KIB
 # Messages that are read before others have a turn: each may be a read of its own.
 _READ_PER_TURN: Final = 100
-# Entries of all lanes that are looked at for those of one, before others have a turn.
-_LOOKED_AT: Final = 2_000
+# Handed over and not sent: a partition that does not answer must not use up what all lanes may
+# have on their way. The rest it finds itself.
+_QUEUE_MAX: Final = 6_000
 _ANSWER_S: Final = 5.0
 _BACKOFF_S: Final = 0.1
 _BACKOFF_S_MAX: Final = 5.0
@@ -58,6 +59,7 @@ class Surroundings(Protocol):
     store: DelayedStore
     writer: DelayedWriter
     destinations: DueDestinations
+    catch_up: CatchUp
     clock: Clock
 
     def codec(self, lane: Lane) -> Codec:
@@ -97,13 +99,14 @@ class LaneRun:
         self._done = lane.done if lane.due else around.store.table.frontier
         self._sequence = lane.sequence
         # All up to here was handed over, or looked for.
-        self._seen = self._done
+        self.seen = self._done
         # Whether it must be asked first what of it is there.
         self._is_aligned = lane.due == due
         self._is_behind = not self._is_aligned
         self._to_skip = 0
         self._queue: deque[Entry] = deque()
         self._news = asyncio.Event()
+        self._unread: PenstockError | None = None
         self._failures = 0
         # Arrived, and not written down yet.
         self._messages = 0
@@ -117,9 +120,12 @@ class LaneRun:
         """These are due, and decided to be."""
         if self._is_behind:
             return  # it finds them itself
-        fresh = [entry for entry in entries if _due(entry) > self._seen]
-        if fresh:
-            self._seen = _due(fresh[-1])
+        fresh = [entry for entry in entries if _due(entry) > self.seen]
+        if len(self._queue) + len(fresh) > _QUEUE_MAX:
+            self._is_behind = True
+            self._news.set()
+        elif fresh:
+            self.seen = _due(fresh[-1])
             self._queue += fresh
             self._around.handed(len(fresh))
             self._news.set()
@@ -144,11 +150,6 @@ class LaneRun:
         """How many messages of how many bytes have arrived, and are not written down."""
         return self._messages, self._size_bytes
 
-    def give_back(self, arrived: Arrived) -> None:
-        """It could not be written down."""
-        self._messages += arrived.messages
-        self._size_bytes += arrived.size_bytes
-
     def look_again(self) -> None:
         """Something may not have been handed over."""
         self._is_behind = True
@@ -161,7 +162,27 @@ class LaneRun:
 
     def end(self) -> None:
         self.task.cancel()
+        self._around.catch_up.forget(self)
         self._release()
+
+    # --- delay.catch_up.Seeker -------------------------------------------------------------------
+
+    def found(self, entries: Sequence[Entry], seen: Due, is_at_end: bool) -> None:
+        self.seen = seen
+        skipped, fresh = entries[: self._to_skip], entries[self._to_skip :]
+        if skipped:
+            self._to_skip -= len(skipped)
+            self._count(skipped)
+        self._queue += fresh
+        self._around.handed(len(fresh))
+        if is_at_end:
+            self._is_behind = False
+        if entries or is_at_end:
+            self._news.set()
+
+    def failed(self, error: PenstockError) -> None:
+        self._unread = error
+        self._news.set()
 
     # --- its work --------------------------------------------------------------------------------
 
@@ -192,7 +213,7 @@ class LaneRun:
             )
         self._release()
         self._is_behind, self._is_aligned = True, False
-        self._seen = self._done
+        self.seen = self._done
         wait_s = min(_BACKOFF_S * 2**self._failures, _BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 10)
         await asyncio.sleep(wait_s)
@@ -205,10 +226,12 @@ class LaneRun:
         """The next ones, to go in one batch."""
         while not self._queue:
             if self._is_behind:
-                await self._look()
-            else:
-                self._news.clear()
-                await self._news.wait()
+                self._around.catch_up.seek(self)
+            self._news.clear()
+            await self._news.wait()
+            if self._unread is not None:
+                error, self._unread = self._unread, None
+                raise error
         entries: list[Entry] = []
         size_bytes = 0
         room = EPOCH_SEQUENCES - self._sequence % EPOCH_SEQUENCES
@@ -220,31 +243,6 @@ class LaneRun:
         self._around.handed(-len(entries))
         return entries
 
-    async def _look(self) -> None:
-        """Find the next ones in the index; when there are none, it has caught up."""
-        store = self._around.store
-        reader = DueReader(store.index, self._seen)
-        while not self._queue:
-            frontier = store.table.frontier
-            entries = reader.take(frontier, _LOOKED_AT)
-            is_taken = store.table.is_taken
-            found = [
-                entry
-                for entry in entries
-                if entry.lane == self.number and not is_taken(entry.due_ms, entry.number)
-            ]
-            self._seen = Due(*reader.after)
-            if reader.is_at_end and not found:
-                self._is_behind, self._seen = False, max(frontier, self._seen)
-                return
-            skipped, found = found[: self._to_skip], found[self._to_skip :]
-            if skipped:
-                self._to_skip -= len(skipped)
-                self._count(skipped)
-            self._queue += found
-            self._around.handed(len(found))
-            await asyncio.sleep(0)
-
     async def _align(self, lane: Lane) -> None:
         """Find out what is there, and look for the rest from where that ends."""
         stand = await self._append(lane, None)
@@ -255,7 +253,7 @@ class LaneRun:
             await self._begin_anew(lane)
             ahead = 0
         self._to_skip = max(ahead, 0)
-        self._seen = self._done
+        self.seen = self._done
         self._is_aligned = self._is_behind = True
 
     async def _begin_anew(self, lane: Lane) -> None:
@@ -289,7 +287,7 @@ class LaneRun:
             except OffsetOutOfRange:
                 # It was moved since it was handed over.
                 self._release()
-                self._seen, self._is_behind = self._done, True
+                self.seen, self._is_behind = self._done, True
                 return
             # A consumer sees when it was to come, and retention reckons from then; unless the
             # clock was put back since.

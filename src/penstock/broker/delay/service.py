@@ -2,7 +2,8 @@
 longer leads it: accepted, cancelled, described, delivered, tidied.
 
 Put together here from parts that each do one of these. The invariants: everything is written in the
-one term; and what fails is tried again for as long as this broker leads.
+one term; what fails is tried again for as long as this broker leads; and with the first write that
+is refused this service ends, so that the next one knows nothing but what the log says.
 """
 
 from __future__ import annotations
@@ -72,14 +73,20 @@ class DelayService:
     """One for each term that this broker leads. All calls come from the event loop."""
 
     def __init__(
-        self, store: DelayedStore, parts: DelayParts, on_damage: Callable[[], None]
+        self,
+        store: DelayedStore,
+        parts: DelayParts,
+        *,
+        on_damage: Callable[[], None],
+        on_refused: Callable[[], None],
     ) -> None:
-        """on_damage: called when the index turns out to be of no use."""
+        """on_damage: called when the index turns out to be of no use. on_refused: called when the
+        log did not take something: another service has to begin, from what the log says."""
         clock = parts.clock
         self._on_damage = on_damage
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self.writer = DelayedWriter(store, parts.driver, clock)
+        self.writer = DelayedWriter(store, parts.driver, clock, on_refused)
         admission = StagedAdmission(parts.topics, parts.leaders, clock)
         self.intake = Intake(self.writer, admission, clock)
         destinations = DueDestinations(
@@ -147,7 +154,8 @@ class DelayService:
             await asyncio.sleep(_TICK_S)
             await self.deliverer.note_arrived()
             self.deliverer.tidy()
-            await self.deliverer.follow_clock()
+            if await self.deliverer.follow_clock():
+                await self.schedules.follow_clock()
             self._ticks += 1
             if self._ticks % _GONE_TICKS == 0:
                 await self.deliverer.drop_gone()

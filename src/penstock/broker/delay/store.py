@@ -136,6 +136,14 @@ class DelayedStore:
                     self.index.cancel(*cancelled.due, base_offset)
             return
         head = decode_head(value)
+        if self.table.is_whole and head.lane >= self.table.next_lane:
+            logger.error(
+                "%s has %d messages at offset %d for a partition that it does not tell: they "
+                "cannot be delivered",
+                DELAYED_TOPIC,
+                len(head.sizes),
+                base_offset,
+            )
         self.table.apply_head(head, base_offset, self._ordered_keys(head, batch))
         put, lane = self.index.put, head.lane
         offset = base_offset
@@ -144,11 +152,10 @@ class DelayedStore:
             put(due.due_ms, due.number, offset, lane, size)
 
     def _ordered_keys(self, head: Head, batch: BatchView) -> list[bytes]:
-        lane = self.table.lanes.get(head.lane)
-        if not head.is_ordered or lane is None:
+        if not head.is_ordered or head.lane not in self.table.lanes:
             return []
         _, *messages = decode_batch(batch.header, batch.view, DECOMPRESSED_BYTES_MAX)
-        return [key_hash(lane.topic_id, message.key or b"") for message in messages]
+        return [key_hash(head.lane, message.key or b"") for message in messages]
 
     # --- reading messages ----------------------------------------------------------------------
 
@@ -173,19 +180,33 @@ class DelayedStore:
         self._decoded[base_offset] = header.next_offset, messages
         return messages[offset - base_offset]
 
-    def request_heads(self, first_offset: int, end_offset: int) -> list[tuple[int, Head]]:
-        """The heads of what one request brought, each with its offset."""
+    def request_heads(self, token: bytes) -> list[tuple[int, Head]]:
+        """The heads of what a request brought, which is known, each with its offset. CorruptLog;
+        OffsetOutOfRange if that is gone by now."""
+        heads: list[tuple[int, Head]] = []
+        offsets = iter(self.table.tokens[token])
+        for first_offset, end_offset in zip(offsets, offsets, strict=True):
+            offset = first_offset
+            while offset < end_offset:
+                found, offset = self._heads_at(offset, end_offset)
+                heads += [(at, head) for at, head in found if head.token == token]
+        return heads
+
+    def _heads_at(self, offset: int, end_offset: int) -> tuple[list[tuple[int, Head]], int]:
+        """Some of the heads from there on, and where the rest begins, which is further on."""
         heads = []
-        offset = first_offset
-        while offset < end_offset:
-            for batch in batches(self._replica.read(offset, _READ_BYTES).read()):
-                offset = batch.header.next_offset
-                if offset > end_offset:
-                    break
+        begin_offset = offset
+        for batch in batches(self._replica.read(offset, _READ_BYTES).read()):
+            if batch.header.base_offset >= end_offset:
+                break
+            offset = batch.header.next_offset
+            if not batch.header.is_control:
                 kind, value = first_record(batch.view)
                 if kind == HEAD:
                     heads.append((batch.header.base_offset, decode_head(value)))
-        return heads
+        if offset == begin_offset:
+            raise CorruptLog(f"{DELAYED_TOPIC} has nothing at offset {offset}, which was applied.")
+        return heads, offset
 
     # --- saving --------------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 It knows what is on its way into the log, which the store does not have yet. Not what is written and
 why. The invariants: nothing is written in another term than that of the reading; whoever waits for
-a record is told once, without an error only when it is committed and the store has it; and no
-message is accepted that would come before what was passed already.
+a record is told once, without an error only when it is committed and the store has it; no message
+is accepted that would come before what was passed already; and when anything could not be written,
+nothing more is: whoever writes has changed what it believes when it proposed, so all of it is read
+again from the log.
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ from penstock.coordination.delay.records import (
     Due,
     encode_cancelled,
 )
-from penstock.model.errors import NotCoordinator, PenstockError, StorageError
+from penstock.model.errors import (
+    CoordinatorLoading,
+    NotCoordinator,
+    PenstockError,
+    StorageError,
+)
 from penstock.net.clock import Clock
 from penstock.records import build_batch
 from penstock.records.header import read_header
@@ -34,8 +41,13 @@ ResultT = TypeVar("ResultT")
 class DelayedWriter:
     """One for each term that this broker leads. All calls come from the event loop."""
 
-    def __init__(self, store: DelayedStore, driver: Driver, clock: Clock) -> None:
+    def __init__(
+        self, store: DelayedStore, driver: Driver, clock: Clock, on_refused: Callable[[], None]
+    ) -> None:
+        """on_refused: called, once, when something could not be written."""
         self.store = store
+        self._on_refused = on_refused
+        self._is_refused = False
         self._replica = store.partition.replica
         self._term = self._replica.term
         self._driver = driver
@@ -55,7 +67,8 @@ class DelayedWriter:
     def is_current(self) -> bool:
         """Whether what the store has, and what is on its way, is all there is."""
         replica = self._replica
-        return replica.is_leader and replica.term == self._term and self.store.partition.is_open
+        is_leading = replica.is_leader and replica.term == self._term
+        return is_leading and not self._is_refused and self.store.partition.is_open
 
     @property
     def term(self) -> int:
@@ -64,6 +77,8 @@ class DelayedWriter:
     def check_current(self) -> None:
         if self._replica.failure is not None:
             raise self._replica.failure
+        if self._is_refused and self._replica.is_leader:
+            raise CoordinatorLoading("What is delayed is being read again: try again.")
         if not self.is_current:
             raise NotCoordinator("Delayed messages are looked after by another broker: ask which.")
 
@@ -84,11 +99,19 @@ class DelayedWriter:
         def finished(error: PenstockError | None) -> None:
             if error is None:
                 error = self._take_in()
+            if error is not None:
+                self._refuse()
             if done is not None:
                 done(error)
 
         offsets.append(self._replica.propose(read_header(last), last, finished))
         return offsets
+
+    def _refuse(self) -> None:
+        """What was proposed is not in the log, or that is not known."""
+        if not self._is_refused:
+            self._is_refused = True
+            self._on_refused()
 
     def fly(self, due_ms: int) -> None:
         """What was just proposed has messages, the first of which is due then."""

@@ -96,6 +96,7 @@ def _told(schedule: Schedule) -> pb.Schedule:
         headers=schedule.headers,
         next_due_ms=schedule.next_due_ms,
         published=schedule.published,
+        problem=schedule.problem,
     )
 
 

@@ -44,7 +44,7 @@ TOKEN_BYTES: Final = 16
 _VERSION: Final = 1
 _ORDERED, _MOVED, _TOKEN, _FIRED = 1, 2, 4, 8
 _FIXED: Final = struct.Struct(">BBII")
-_REQUEST: Final = struct.Struct(f">{TOKEN_BYTES}sI")
+_REQUEST: Final = struct.Struct(f">{TOKEN_BYTES}sII")
 _FIRED_FIXED: Final = struct.Struct(">qH")
 _SIZE_MAX: Final = 2**32 - 1
 
@@ -77,9 +77,11 @@ class Head:
     numbers: tuple[int, ...] | None = None
     """Of messages that were moved; None: each has its offset."""
     token: bytes = b""
-    """Of the request whose first batch this is, if it has one."""
-    request_offsets: int = 0
-    """How many offsets all batches of that request take."""
+    """Of the request that brought it, if it has one."""
+    request_index: int = 0
+    """Which of that request's messages the first one here is."""
+    request_messages: int = 0
+    """How many messages that request brought: all of them are kept, or it is to come again."""
     fired: Fired | None = None
 
     def dues(self, base_offset: int) -> list[Due]:
@@ -101,7 +103,7 @@ def encode_head(head: Head) -> bytes:
         parts.append(struct.pack(f">{count}q", *head.numbers))
     if head.token:
         flags |= _TOKEN
-        parts.append(_REQUEST.pack(head.token, head.request_offsets))
+        parts.append(_REQUEST.pack(head.token, head.request_index, head.request_messages))
     if head.fired is not None:
         flags |= _FIRED
         name = head.fired.schedule.encode()
@@ -128,9 +130,9 @@ def _decode_head(data: bytes) -> Head:
     if flags & _MOVED:
         numbers = struct.unpack_from(f">{count}q", data, position)
         position += count * 8
-    token, request_offsets = b"", 0
+    token, request_index, request_messages = b"", 0, 0
     if flags & _TOKEN:
-        token, request_offsets = _REQUEST.unpack_from(data, position)
+        token, request_index, request_messages = _REQUEST.unpack_from(data, position)
         position += _REQUEST.size
     fired = None
     if flags & _FIRED:
@@ -147,7 +149,8 @@ def _decode_head(data: bytes) -> Head:
         is_ordered=bool(flags & _ORDERED),
         numbers=numbers,
         token=token,
-        request_offsets=request_offsets,
+        request_index=request_index,
+        request_messages=request_messages,
         fired=fired,
     )
 
@@ -161,9 +164,14 @@ def size_of(key: bytes | None, value: bytes | None, headers: object) -> int:
     return min(length, _SIZE_MAX)
 
 
-def key_hash(topic_id: str, key: bytes) -> bytes:
+def lane_prefix(lane: int) -> bytes:
+    """By which the keys of a lane are known."""
+    return lane.to_bytes(4, "big")
+
+
+def key_hash(lane: int, key: bytes) -> bytes:
     """By which a key is remembered whose order is to be kept: no two have the same."""
-    return hashlib.blake2b(key, digest_size=16, key=topic_id.encode()).digest()
+    return lane_prefix(lane) + hashlib.blake2b(key, digest_size=16).digest()
 
 
 # --- the others, as JSON -------------------------------------------------------------------------

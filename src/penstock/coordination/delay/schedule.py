@@ -37,6 +37,8 @@ class Schedule:
     headers: Mapping[str, bytes]
     next_due_ms: int = NEVER
     published: int = 0
+    problem: str = ""
+    """Why it published nothing when it was last due; not kept."""
 
     @property
     def size_bytes(self) -> int:

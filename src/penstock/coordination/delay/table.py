@@ -31,6 +31,7 @@ from penstock.coordination.delay.records import (
     decode_due,
     decode_lane,
     decode_names,
+    lane_prefix,
 )
 from penstock.coordination.delay.schedule import (
     NEVER,
@@ -42,7 +43,7 @@ from penstock.coordination.delay.schedule import (
 from penstock.model.errors import CorruptLog
 from penstock.model.limits import DELAY_ORDERED_KEYS_MAX, DELAY_TOKENS_MAX
 
-_KEY_BYTES: Final = 16
+_KEY_BYTES: Final = 20
 _DUE_BYTES: Final = 8
 
 
@@ -77,9 +78,11 @@ class DelayedTable:
         self.next_lane = 1
         self.schedules: dict[str, Schedule] = {}
         self.ordered: dict[bytes, int] = {}
-        """By a key's hash: when the last message is due that comes in order."""
-        self.tokens: dict[bytes, tuple[int, int]] = {}
-        """Of the latest requests: from which offset to which their messages are."""
+        """By a key's hash: when the last message is due that comes in order. One that is cancelled
+        keeps its place: an earlier one of its key may wait as well, of which nothing is known."""
+        self.tokens: dict[bytes, tuple[int, ...]] = {}
+        """Of the latest requests: from which offset to which their messages are; and from which to
+        which those that were missing when the request came again."""
         self.pending = 0
         self.pending_bytes = 0
         self._numbers: dict[tuple[str, int], int] = {}
@@ -97,6 +100,11 @@ class DelayedTable:
         undone = (lane.done for lane in self.lanes.values() if lane.due)
         return min(undone, default=self.frontier)
 
+    def is_done(self, lane: Lane, due: tuple[int, int]) -> bool:
+        """Whether a message of the lane has arrived, as far as is written down."""
+        done = lane.done if lane.due else self.frontier
+        return due <= done or self.is_taken(*due)
+
     # --- what the topic says -------------------------------------------------------------------
 
     def apply_head(self, head: Head, base_offset: int, keys: Sequence[bytes]) -> None:
@@ -105,14 +113,22 @@ class DelayedTable:
             lane = self.lanes.get(head.lane)
             if lane is not None:
                 self._count(lane, len(head.sizes), sum(head.sizes))
+        # Whatever became of the record that defines it: no other lane gets its messages.
+        self.next_lane = max(self.next_lane, head.lane + 1)
         for key, due_ms in zip(keys, head.due_ms, strict=False):
             self.ordered[key] = max(self.ordered.get(key, 0), due_ms)
         if head.token:
-            self.tokens[head.token] = base_offset, base_offset + head.request_offsets
-            if len(self.tokens) > DELAY_TOKENS_MAX:
-                del self.tokens[next(iter(self.tokens))]
+            self._keep_token(head.token, base_offset, base_offset + 1 + len(head.sizes))
         if head.fired is not None:
             self._fired(head.fired.schedule, head.fired.next_due_ms)
+
+    def _keep_token(self, token: bytes, base_offset: int, end_offset: int) -> None:
+        *known, last = self.tokens.get(token, (base_offset, base_offset))
+        if last != base_offset:
+            known += [last, base_offset]
+        self.tokens[token] = *known, end_offset
+        if len(self.tokens) > DELAY_TOKENS_MAX:
+            del self.tokens[next(iter(self.tokens))]
 
     def is_taken(self, due_ms: int, number: int) -> bool:
         """Whether a message behind the frontier was taken before the clock was put back."""
@@ -146,15 +162,14 @@ class DelayedTable:
             case _:
                 raise CorruptLog(f"A record of {DELAYED_TOPIC} is of no kind: {kind[:8]!r}.")
 
-    def prune_ordered(self) -> bool:
-        """Make room for another key: of those behind the frontier nothing need be known. Whether
-        there is any."""
+    def has_room_for_keys(self, count: int) -> bool:
+        """Whether so many more keys can be known. Of those behind the frontier nothing need be."""
         past_ms = self.frontier.due_ms
-        if len(self.ordered) >= DELAY_ORDERED_KEYS_MAX and past_ms > self._pruned_ms:
+        if len(self.ordered) + count > DELAY_ORDERED_KEYS_MAX and past_ms > self._pruned_ms:
             # Looking at all of them takes a while: not again in the same second.
             self._pruned_ms = past_ms + 1000
             self.ordered = {key: due for key, due in self.ordered.items() if due > past_ms}
-        return len(self.ordered) < DELAY_ORDERED_KEYS_MAX
+        return len(self.ordered) + count <= DELAY_ORDERED_KEYS_MAX
 
     def _define(self, record: LaneRecord) -> None:
         lane = self.lanes.get(record.lane)
@@ -174,6 +189,10 @@ class DelayedTable:
             self.pending -= lane.pending
             self.pending_bytes -= lane.pending_bytes
             del self._numbers[lane.topic_id, lane.partition]
+            prefix = lane_prefix(number)
+            self.ordered = {
+                key: due for key, due in self.ordered.items() if not key.startswith(prefix)
+            }
 
     def _decide(self, decided: Decided) -> None:
         for arrived in decided.arrived:
@@ -188,6 +207,7 @@ class DelayedTable:
 
     def _begin_era(self, frontier: Due, offset: int) -> None:
         self.eras.append((self.frontier, offset))
+        self._pruned_ms = -1
         # They are delivered, so nothing need wait for them.
         past_ms = self.frontier.due_ms
         self.ordered = {key: due for key, due in self.ordered.items() if due > past_ms}
@@ -278,7 +298,7 @@ class DelayedTable:
             ordered[at : at + _KEY_BYTES]: int.from_bytes(ordered[at + _KEY_BYTES : at + width])
             for at in range(0, len(ordered), width)
         }
-        self.tokens = {bytes.fromhex(token): (first, end) for token, first, end in fields["tokens"]}
+        self.tokens = {bytes.fromhex(token): tuple(offsets) for token, *offsets in fields["tokens"]}
         self.is_whole = True
 
 

@@ -189,7 +189,11 @@ class Life:
         await self.until_serving()
 
     async def until_serving(self) -> None:
-        await self.until(lambda: self.coordinator._service is not None)
+        await self.until(self._is_served)
+
+    def _is_served(self) -> bool:
+        service = self.coordinator._service
+        return service is not None and service.writer.is_current
 
 
 @contextlib.asynccontextmanager

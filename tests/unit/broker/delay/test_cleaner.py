@@ -98,3 +98,22 @@ async def test_whoever_reads_from_the_cut_on_knows_everything() -> None:
         assert life.store.table.encode() == state
         await life.advance(10**6)
         assert life.values()[-1] == b"a"
+
+
+async def test_what_has_arrived_is_not_moved_because_one_lane_is_behind() -> None:
+    """Else a partition that cannot be reached makes all that was delivered since be written anew,
+    again and again."""
+    async with living(SimulatedDisk()) as life:
+        await life.delay(b"stuck", after_ms=10, partition=1)
+        life.partitions.find("orders", 1).replica._lose_leadership()
+        life.clock.time_ms += 10
+        life.service.deliverer.wake()
+        await life.delay(*[b"x"] * 200)
+        await life.until(lambda: len(life.values()) == 200)
+        await life.until(lambda: life.service.deliverer.unnoted().get(2, (0, 0))[0] == 200)
+        await life.service.deliverer.note_arrived()
+        assert life.store.table.pending == 1
+        live: list[int] = []
+        for _ in life.service.cleaner._live(lambda entry: live.append(entry.lane)):
+            """All of it."""
+        assert live == [1]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.delay import intake
-from penstock.broker.delay.intake import Waiting, kept_parts
+from penstock.broker.delay.intake import Waiting, build_kept, kept_parts
 from penstock.coordination.delay import table
+from penstock.coordination.delay.records import Head
 from penstock.model.delivery_errors import InvalidDelay
 from penstock.model.errors import (
     BatchTooLarge,
@@ -188,3 +189,76 @@ async def test_what_comes_while_nothing_may_be_written_waits_for_it() -> None:
         await told
         await life.settle()
         assert life.values() == [b"first", b"a"]
+
+
+async def test_a_request_whose_end_was_lost_is_completed_when_it_comes_again() -> None:
+    """Of its batches, a leader that is lost may leave the first ones alone (R-DEL-13)."""
+    async with living(SimulatedDisk()) as life:
+        token = b"t" * 16
+        await life.delay(b"other", after_ms=500)
+        head = Head(lane=1, due_ms=(START_MS + 10,), sizes=(40,), token=token, request_messages=3)
+        first = Waiting(b"k", b"0", (), START_MS + 10, 40)
+        life.service.writer.propose([build_kept(head, [first], START_MS)])
+        life.service.writer.end_turn()
+        await life.delay(b"between", after_ms=500)
+        life.lose()
+        await life.gain()
+        values = [b"0", b"1", b"2"]
+        dues = await life.delay(*values, after_ms=10, key=b"k", token=token)
+        assert len(set(dues)) == 3
+        assert await life.delay(*values, after_ms=10, key=b"k", token=token) == dues
+        life.lose()
+        await life.gain()
+        assert await life.delay(*values, after_ms=10, key=b"k", token=token) == dues
+        await life.advance(100)
+        assert life.values() == values
+
+
+async def test_a_token_of_another_request_is_refused() -> None:
+    async with living(SimulatedDisk()) as life:
+        token = b"t" * 16
+        await life.delay(b"other", after_ms=500)
+        head = Head(lane=1, due_ms=(START_MS + 10,), sizes=(40,), token=token, request_messages=3)
+        first = Waiting(b"k", b"0", (), START_MS + 10, 40)
+        life.service.writer.propose([build_kept(head, [first], START_MS)])
+        life.service.writer.end_turn()
+        life.lose()
+        await life.gain()
+        with pytest.raises(InvalidRequest, match="3 messages"):
+            await life.delay(b"0", b"1", after_ms=10, token=token)
+
+
+async def test_the_same_request_twice_while_writes_are_held_is_kept_once() -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.delay(b"first", after_ms=500)
+        writer = life.service.writer
+        writer._held = []
+        told = [life.start_delay([(b"k", b"1")], [10], token=b"t" * 16) for _ in range(2)]
+        held, writer._held = writer._held, None
+        writer._go_on(held)
+        assert await told[0] == await told[1]
+        await life.advance(100)
+        assert life.values() == [b"1"]
+
+
+async def test_what_is_refused_holds_up_no_key() -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.delay(b"first", after_ms=500)
+        with pytest.raises(InvalidDelay, match="no key"):
+            life.start_delay([(b"k", b"1"), (None, b"2")], [10**11], ordered=True)
+        (due,) = await life.delay(b"v", after_ms=1000, key=b"k", ordered=True)
+        assert due.due_ms == START_MS + 1000
+
+
+async def test_keys_on_their_way_count_against_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And keep their order among themselves."""
+    monkeypatch.setattr(table, "DELAY_ORDERED_KEYS_MAX", 3)
+    async with living(SimulatedDisk()) as life:
+        await life.delay(b"first", after_ms=500)
+        one = life.start_delay([(b"k", b"1")], [30], ordered=True)
+        two = life.start_delay([(b"k", b"2"), (b"l", b"3")], [10], ordered=True)
+        with pytest.raises(Busy, match="in order, which is the limit"):
+            life.start_delay([(b"m", b"4"), (b"n", b"5")], [10], ordered=True)
+        life.driver.end_turn()
+        assert [due.due_ms - START_MS for due in [*await one, *await two]] == [30, 30, 10]
+        assert life.service.intake._flying_ordered == {}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from penstock.broker.delay import deliverer as deliverer_module
 from penstock.broker.delay import lane_run
 from penstock.broker.delay.destination import (
     EPOCH_SEQUENCES,
@@ -195,3 +197,39 @@ def test_answers_count_over_epochs() -> None:
     for messages in (1, 5, EPOCH_SEQUENCES, EPOCH_SEQUENCES + 7):
         told = stand_response(Stand(True, messages))
         assert told.producer_epoch * EPOCH_SEQUENCES + told.last_sequence + 1 == messages
+
+
+async def test_one_that_does_not_answer_leaves_room_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it may have on its way is bounded; it finds the rest itself, in order."""
+    monkeypatch.setattr(lane_run, "_QUEUE_MAX", 5)
+    monkeypatch.setattr(deliverer_module, "_HANDED_MAX", 10)
+    async with living(SimulatedDisk()) as life:
+        await life.delay(b"x", after_ms=10**6)
+        road = Road(life, life.service)
+        held: list[Callable[[], None]] = []
+        append = road._append
+
+        def frozen(
+            lane: Lane, producer_id: int, term: int, batch: bytearray | None, told: Told
+        ) -> None:
+            if lane.partition == 0:
+                held.append(lambda: append(lane, producer_id, term, batch, told))
+            else:
+                append(lane, producer_id, term, batch, told)
+
+        road._append = frozen
+        for at in range(8):
+            await life.delay(*[b"%d" % (4 * at + one) for one in range(4)])
+            life.service.deliverer.wake()
+            await life.settle_turns()
+        await life.delay(b"other", partition=1)
+        life.service.deliverer.wake()
+        await life.until(lambda: life.values(partition=1) == [b"other"])
+        road._append = append
+        for release in held:
+            release()
+        life.driver.end_turn()
+        await life.settle()
+        assert life.values() == [b"%d" % at for at in range(32)]

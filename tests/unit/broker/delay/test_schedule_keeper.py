@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from penstock.broker.delay import schedule_keeper
 from penstock.coordination.delay.schedule import Schedule
-from penstock.model.delivery_errors import InvalidSchedule, UnknownSchedule
-from penstock.model.errors import UnknownTopic
+from penstock.model.delivery_errors import InvalidSchedule, TopicClaimed, UnknownSchedule
+from penstock.model.errors import BatchTooLarge, InvalidBatch, PenstockError, UnknownTopic
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock
 from tests.unit.broker.delay.delay_harness import START_MS, Life, living
@@ -122,3 +123,96 @@ async def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(schedule_keeper, "SCHEDULES_BYTES_MAX", 300)
         with pytest.raises(InvalidSchedule, match="300 bytes"):
             await life.coordinator.put_schedule(schedule("b"))
+
+
+async def test_a_broker_without_a_time_zone_keeps_the_schedules_that_need_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-13: it says so, and publishes when it can."""
+    async with living(SimulatedDisk()) as life:
+        await life.coordinator.put_schedule(schedule(time_zone="Europe/Berlin"))
+        with monkeypatch.context() as without:
+            without.setattr(schedule_keeper, "find_zone", lambda name: None)
+            life.clock.time_ms = FIRST_MS
+            life.service.schedules.fire_due()
+            await life.settle_turns()
+            (kept,) = life.coordinator.schedules()
+            assert (kept.next_due_ms, kept.published) == (FIRST_MS, 0)
+            assert "Europe/Berlin" in kept.problem
+        life.service.schedules.fire_due()
+        assert ticks(life) == [], "a minute later"
+        await life.advance(MINUTE_MS)
+        await life.until(lambda: len(ticks(life)) == 1)
+        (kept,) = life.coordinator.schedules()
+        assert (kept.problem, kept.published) == ("", 1)
+
+
+async def test_a_clock_that_was_ahead_for_a_moment_silences_nothing() -> None:
+    async with living(SimulatedDisk()) as life:
+        year_ms = 365 * 24 * 60 * MINUTE_MS
+        await life.coordinator.put_schedule(schedule(cron="@every 1m"))
+        await life.advance(year_ms)
+        await life.until(lambda: len(ticks(life)) == 1)
+        await life.settle()
+        life.clock.time_ms -= year_ms
+        await life.service.deliverer.note_arrived()
+        assert await life.service.deliverer.follow_clock()
+        await life.service.schedules.follow_clock()
+        (told,) = life.coordinator.schedules()
+        assert told.next_due_ms - life.clock.now_ms() <= MINUTE_MS
+        await life.advance(MINUTE_MS)
+        await life.until(lambda: len(ticks(life)) == 2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [
+        ({"exclusive_producer": "yes"}, TopicClaimed),
+        ({"cleanup_policy": "compact"}, InvalidBatch),
+        ({"batch_bytes_max": "1024"}, BatchTooLarge),
+    ],
+)
+async def test_nothing_is_published_that_the_topic_would_not_take(
+    setting: dict[str, str], error: type[PenstockError]
+) -> None:
+    """R-DEL-13, R-CORE-6: asked when it is put, and again each time, for settings change."""
+    async with living(SimulatedDisk()) as life:
+        await life.topics.create("strict", 1, setting)
+        bad = schedule(topic="strict", key=None, value=b"x" * 2000)
+        with pytest.raises(error):
+            await life.coordinator.put_schedule(bad)
+        await life.topics.create("changed", 1, {})
+        await life.coordinator.put_schedule(replace(bad, topic="changed"))
+        await life.topics.alter("changed", setting, ())
+        life.clock.time_ms = FIRST_MS
+        life.service.schedules.fire_due()
+        await life.until(
+            lambda: life.coordinator.schedules()[0].next_due_ms == FIRST_MS + MINUTE_MS
+        )
+        assert life.coordinator.schedules()[0].problem
+        assert life.messages("changed") == []
+
+
+async def test_a_change_waits_for_what_is_on_its_way() -> None:
+    """Else the next time of the old schedule would become that of the new one."""
+    async with living(SimulatedDisk()) as life:
+        await life.coordinator.put_schedule(schedule())
+        life.clock.time_ms = FIRST_MS
+        life.service.schedules.fire_due()
+        put = await life.coordinator.put_schedule(schedule(cron="@every 7s"))
+        (told,) = life.coordinator.schedules()
+        assert (told.cron, told.next_due_ms) == ("@every 7s", put.next_due_ms)
+        await life.settle()
+        assert ticks(life) == [FIRST_MS]
+
+
+async def test_one_that_is_being_deleted_is_not_published() -> None:
+    async with living(SimulatedDisk()) as life:
+        await life.coordinator.put_schedule(schedule())
+        deleting = asyncio.create_task(life.coordinator.delete_schedule("s"))
+        await asyncio.sleep(0)
+        life.clock.time_ms = FIRST_MS
+        life.service.schedules.fire_due()
+        await deleting
+        await life.settle()
+        assert (ticks(life), life.coordinator.schedules()) == ([], [])

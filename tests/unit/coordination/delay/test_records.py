@@ -49,7 +49,8 @@ def heads(draw: st.DrawFn) -> Head:
         is_ordered=draw(st.booleans()),
         numbers=several(times) if draw(st.booleans()) else None,
         token=draw(st.binary(min_size=16, max_size=16)) if has_token else b"",
-        request_offsets=draw(st.integers(1, 2**31)) if has_token else 0,
+        request_index=draw(st.integers(0, 2**31)) if has_token else 0,
+        request_messages=draw(st.integers(1, 2**31)) if has_token else 0,
         fired=draw(st.none() | st.builds(Fired, st.text(max_size=20), times)),
     )
 
@@ -106,6 +107,6 @@ def test_sizes_count_everything() -> None:
     assert size_of(b"ab", b"cde", (("n", b"v"), ("m", None))) > size_of(b"ab", b"cde", ())
 
 
-def test_keys_of_two_topics_differ() -> None:
-    assert key_hash("a" * 32, b"k") != key_hash("b" * 32, b"k")
-    assert len(key_hash("a" * 32, b"")) == 16
+def test_keys_of_two_lanes_differ() -> None:
+    assert key_hash(1, b"k") != key_hash(2, b"k")
+    assert len(key_hash(1, b"")) == 20

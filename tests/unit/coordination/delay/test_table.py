@@ -20,6 +20,7 @@ from penstock.coordination.delay.records import (
     encode_decided,
     encode_lane,
     encode_names,
+    key_hash,
 )
 from penstock.coordination.delay.schedule import NEVER, Schedule, encode_schedule
 from penstock.coordination.delay.table import DelayedTable
@@ -144,21 +145,51 @@ def test_keys_in_order_are_remembered_until_they_have_passed(
     monkeypatch.setattr(table, "DELAY_ORDERED_KEYS_MAX", 2)
     known = DelayedTable()
     lane(known)
-    keys = [bytes([number]) * 16 for number in range(2)]
+    keys = [key_hash(1, bytes([number])) for number in range(2)]
     known.apply_head(Head(lane=1, due_ms=(5, 9), sizes=(1, 1), is_ordered=True), 0, keys)
     known.apply_head(Head(lane=1, due_ms=(3,), sizes=(1,), is_ordered=True), 9, keys[:1])
     assert known.ordered == {keys[0]: 5, keys[1]: 9}
-    assert not known.prune_ordered()
+    assert not known.has_room_for_keys(1)
     decide(known, Due(1500, 1))
-    assert known.prune_ordered()
+    assert known.has_room_for_keys(2)
     assert known.ordered == {}
+    assert not known.has_room_for_keys(3)
+
+
+def test_a_lane_that_is_dropped_frees_its_keys() -> None:
+    known = DelayedTable()
+    lane(known)
+    keys = [key_hash(1, b"k"), key_hash(2, b"k")]
+    known.apply_head(Head(lane=1, due_ms=(5, 9), sizes=(1, 1), is_ordered=True), 0, keys)
+    known.apply(records.LANES_GONE, encode_names([1]), 9)
+    assert known.ordered == {keys[1]: 9}
+
+
+def test_no_lane_gets_the_number_of_one_that_messages_were_written_for() -> None:
+    known = DelayedTable()
+    known.apply_head(Head(lane=7, due_ms=(5,), sizes=(1,)), 0, ())
+    assert known.next_lane == 8
+
+
+def test_where_the_messages_of_a_request_are_is_remembered() -> None:
+    """Of one that came again since its end was lost, also where that is."""
+    known, token = DelayedTable(), b"t" * 16
+    for index, offset in ((0, 10), (1, 12), (2, 30)):
+        head = Head(
+            lane=1, due_ms=(5,), sizes=(1,), token=token, request_index=index, request_messages=3
+        )
+        known.apply_head(head, offset, ())
+    assert known.tokens == {token: (10, 14, 30, 32)}
+    other = DelayedTable()
+    other.load(known.encode())
+    assert other.tokens == known.tokens
 
 
 def test_requests_are_remembered_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "DELAY_TOKENS_MAX", 2)
     known = DelayedTable()
     for number in range(3):
-        head = Head(lane=1, due_ms=(5,), sizes=(1,), token=bytes([number]) * 16, request_offsets=2)
+        head = Head(lane=1, due_ms=(5,), sizes=(1,), token=bytes([number]) * 16)
         known.apply_head(head, 10 * number, ())
     assert known.tokens == {b"\1" * 16: (10, 12), b"\2" * 16: (20, 22)}
 
@@ -184,9 +215,9 @@ def busy() -> DelayedTable:
     lane(known, 2)
     wait(known, 5, 9)
     head = Head(
-        lane=2, due_ms=(7,), sizes=(3,), is_ordered=True, token=b"t" * 16, request_offsets=2
+        lane=2, due_ms=(7,), sizes=(3,), is_ordered=True, token=b"t" * 16, request_messages=1
     )
-    known.apply_head(head, 50, [b"k" * 16])
+    known.apply_head(head, 50, [key_hash(2, b"k")])
     known.apply(records.SCHEDULE, encode_schedule(SCHEDULE), 0)
     decide(known, Due(7, 51), Share(1, 1, 10), Share(2, 1, 3))
     return known
