@@ -100,7 +100,7 @@ class DelayCoordinator:
 
     def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
         del is_leader  # by now it may be otherwise
-        if partition.name == (DELAYED_TOPIC, 0) and not self._is_stopped:
+        if partition.name == (DELAYED_TOPIC, 0):
             self.look()
 
     def _tick(self) -> None:
@@ -110,6 +110,8 @@ class DelayCoordinator:
     def look(self) -> None:
         """There may be a copy here, or no more; it may lead, or no more; there may be more in
         it."""
+        if self._is_stopped:
+            return
         partition = self._parts.partitions.get(DELAYED_TOPIC, 0)
         store, service = self._store, self._service
         if service is not None and not service.writer.is_current:
@@ -200,7 +202,7 @@ class DelayCoordinator:
         service.start()
 
     def _on_committed(self, error: PenstockError | None) -> None:
-        if error is None and not self._is_stopped:
+        if error is None:
             self._loop.call_soon(self.look)
 
     def _on_refused(self) -> None:
@@ -209,11 +211,7 @@ class DelayCoordinator:
         if now_s - self._refused_s < 2 * _REFUSED_S:
             self._pause_until_s = now_s + _REFUSED_S
         self._refused_s = now_s
-        self._loop.call_at(max(now_s, self._pause_until_s), self._look_if_alive)
-
-    def _look_if_alive(self) -> None:
-        if not self._is_stopped:
-            self.look()
+        self._loop.call_at(max(now_s, self._pause_until_s), self.look)
 
     def _renew(self, store: DelayedStore) -> None:
         """Its index is damaged: what it says is read again from the log."""
@@ -234,7 +232,7 @@ class DelayCoordinator:
 
     def accept(self, request: pb.DelayRequest, payload: memoryview, accepted: Accepted) -> None:
         """Raises if it cannot be kept, and then does not call `accepted`."""
-        if self._is_made:
+        if _is_made(self._parts):
             self._current().accept(request, payload, accepted)
             return
         self._early_bytes += len(payload)
@@ -256,12 +254,12 @@ class DelayCoordinator:
             self._parts.driver.end_turn()
 
     async def cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
-        if not self._is_made:
+        if not _is_made(self._parts):
             return [False] * len(dues)
         return await self._current().cancel(dues)
 
     def describe(self, topic: str) -> pb.DescribeDelayedResponse:
-        if not self._is_made:
+        if not _is_made(self._parts):
             return pb.DescribeDelayedResponse()
         return self._current().describe(topic)
 
@@ -272,16 +270,12 @@ class DelayCoordinator:
         await (await self._made()).schedules.delete(name)
 
     def schedules(self) -> list[Schedule]:
-        return self._current().schedules.all() if self._is_made else []
-
-    @property
-    def _is_made(self) -> bool:
-        return self._parts.topics.is_known(DELAYED_TOPIC)
+        return self._current().schedules.all() if _is_made(self._parts) else []
 
     async def _made(self) -> DelayService:
         """After the topic was made, if it was not there: it is led here, or another is to be
         asked."""
-        if self._is_made:
+        if _is_made(self._parts):
             return self._current()
         await self.make_topic()
         give_up_s = self._loop.time() + _MADE_S
@@ -308,3 +302,7 @@ class DelayCoordinator:
         if is_leader:
             raise CoordinatorLoading("What is delayed is being read: try again.")
         raise NotCoordinator("Delayed messages are looked after by another broker: ask which one.")
+
+
+def _is_made(parts: DelayParts) -> bool:
+    return parts.topics.is_known(DELAYED_TOPIC)
