@@ -9,7 +9,7 @@ were read from its beginning, or saved before and read on from there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final
 
 from penstock.broker.group_snapshot import NO_TERM, term_before
@@ -41,6 +41,7 @@ _FOLDER: Final = "due"
 _READ_BYTES: Final = 256 * KIB
 # Batches after which all is saved, so that a start has no more than these to read.
 _BATCHES_PER_SAVE: Final = 50_000
+_BYTES_PER_SAVE: Final = 64 * MIB
 # Batches whose messages are at hand: neighbours are often due together.
 _DECODED_MAX: Final = 32
 _DECODED_BYTES_MAX: Final = 8 * MIB
@@ -60,6 +61,7 @@ class DelayedStore:
         self.applied = 0
         self._begin()
         self._batches_since_save = 0
+        self._bytes_since_save = 0
         self._is_saving = False
         self._merging: InTurns[None] | None = None
         self._decoded: dict[int, tuple[int, list[Message]]] = {}
@@ -122,6 +124,7 @@ class DelayedStore:
                     self._apply(batch)
                 self.applied = batch.header.next_offset
                 self._batches_since_save += 1
+                self._bytes_since_save += batch.header.length
         except BatchError as error:
             raise CorruptLog(f"{DELAYED_TOPIC} cannot be read: {error}") from error
         self._save_if_due()
@@ -212,15 +215,22 @@ class DelayedStore:
 
     def _save_if_due(self) -> None:
         index = self.index
+        is_long_ago = (
+            self._batches_since_save >= _BATCHES_PER_SAVE
+            or self._bytes_since_save >= _BYTES_PER_SAVE
+        )
         if index.is_full:
             index.prune(self.table.floor)
-        elif self._batches_since_save < _BATCHES_PER_SAVE:
+        elif not is_long_ago:
             return
-        is_due = index.is_half_full or self._batches_since_save >= _BATCHES_PER_SAVE
-        if is_due and not self._is_saving and self.table.is_whole:
-            self._save()
+        if index.is_half_full or is_long_ago:
+            self.save(lambda: None)
 
-    def _save(self) -> None:
+    def save(self, over: Callable[[], None]) -> bool:
+        """Keep what is known, so that the next start need not read it again; `over` is called when
+        that is done, or has failed. False if there is nothing to do, or it is under way."""
+        if self._is_saving or not self.table.is_whole or not self._batches_since_save:
+            return False
         state = self.partition.topic_id.encode() + self.table.encode()
         term = term_before(self._replica, self.applied)
         try:
@@ -228,15 +238,17 @@ class DelayedStore:
         except StorageError as error:
             # It grows until there is room; so does the log, which then takes nothing more.
             logger.warning("The index of delayed messages could not be saved: %s", error)
-            return
+            return False
         if job is None:
-            return
+            return False
         self._is_saving = True
-        self._batches_since_save = 0
-        self._flusher.submit(job, lambda: self._saved(job))
+        self._batches_since_save = self._bytes_since_save = 0
+        self._flusher.submit(job, lambda: self._saved(job, over))
+        return True
 
-    def _saved(self, job: SaveJob) -> None:
+    def _saved(self, job: SaveJob, over: Callable[[], None]) -> None:
         self._is_saving = False
+        over()
         try:
             self.index.saved(job)
         except StorageError as error:

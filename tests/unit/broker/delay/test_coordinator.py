@@ -249,6 +249,7 @@ async def test_it_is_read_in_turns_with_others(monkeypatch: pytest.MonkeyPatch) 
     from penstock.broker.delay import store
 
     monkeypatch.setattr(store, "_READ_BYTES", 100)
+    monkeypatch.setattr(store.DelayedStore, "save", lambda *_: False)
     disk, clock = SimulatedDisk(), ManualClock()
     async with living(disk, clock) as life:
         for at in range(30):

@@ -203,6 +203,7 @@ async def test_one_that_does_not_answer_leaves_room_for_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What it may have on its way is bounded; it finds the rest itself, in order."""
+    monkeypatch.setattr(lane_run, "_ANSWER_S", 60.0)
     monkeypatch.setattr(lane_run, "_QUEUE_MAX", 5)
     monkeypatch.setattr(deliverer_module, "_HANDED_MAX", 10)
     async with living(SimulatedDisk()) as life:
@@ -223,7 +224,8 @@ async def test_one_that_does_not_answer_leaves_room_for_the_others(
         for at in range(8):
             await life.delay(*[b"%d" % (4 * at + one) for one in range(4)])
             life.service.deliverer.wake()
-            await life.settle_turns()
+            decided = 4 * (at + 1)
+            await life.until(lambda decided=decided: life.store.table.lanes[1].due == decided)  # type: ignore[misc]
         await life.delay(b"other", partition=1)
         life.service.deliverer.wake()
         await life.until(lambda: life.values(partition=1) == [b"other"])

@@ -111,3 +111,29 @@ def test_the_first_record_is_found_without_the_others() -> None:
     for wrong in (build_batch([(b"k", None)]), batch[:70]):
         with pytest.raises(CorruptLog):
             first_record(memoryview(wrong))
+
+
+async def test_it_is_saved_when_it_stops_so_that_a_start_reads_nothing_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store_module, "_BATCHES_PER_SAVE", 10**6)
+    disk, clock = SimulatedDisk(), ManualClock()
+    async with living(disk, clock) as life:
+        await life.delay(b"a", b"b", after_ms=1000)
+        assert index_files(disk) == []
+    async with living(disk, clock) as life:
+        monkeypatch.setattr(store_module, "decode_head", None)
+        await life.until_serving()
+        await life.advance(1000)
+        assert life.values() == [b"a", b"b"]
+
+
+async def test_many_bytes_are_saved_as_many_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_BATCHES_PER_SAVE", 10**6)
+    monkeypatch.setattr(store_module, "_BYTES_PER_SAVE", 3000)
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        await life.delay(b"x" * 1000, after_ms=1000)
+        assert index_files(disk) == []
+        await life.delay(b"x" * 2000, after_ms=1000)
+        await life.until(lambda: index_files(disk) != [])
