@@ -199,7 +199,12 @@ class DelayCoordinator:
             return
         if store.applied < replica.log.next_offset:
             # Of a service before this one, in the same term: it may still become true.
-            replica.when_committed(replica.log.next_offset, self._on_committed)
+
+            def committed(error: PenstockError | None) -> None:
+                if error is None:
+                    self._loop.call_soon(self.look)
+
+            replica.when_committed(replica.log.next_offset, committed)
             return
         if not store.table.is_whole:
             self._fail(store.partition, CorruptLog(f"{DELAYED_TOPIC} has lost its beginning."))
@@ -212,10 +217,6 @@ class DelayCoordinator:
         )
         self._service = service
         service.start()
-
-    def _on_committed(self, error: PenstockError | None) -> None:
-        if error is None:
-            self._loop.call_soon(self.look)
 
     def _on_refused(self) -> None:
         """The log did not take something: what the service believes is not what the log says."""

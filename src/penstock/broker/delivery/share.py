@@ -326,13 +326,9 @@ class Share:
             for first, last in found.too_many:
                 machine.settle(ask.member, first, last, Settlement.RELEASE, now_ms)
             if found.leases:
-<<<<<<< HEAD
-                lease_ms = machine.settings.lease_ms
-                return Leased(found.leases, found.pieces, lease_ms, found.firsts)
-=======
                 # The clock tells whole milliseconds: the present one may be almost over.
-                return Leased(found.leases, found.pieces, machine.settings.lease_ms - 1)
->>>>>>> 2b270a3 (Tell a lease that is never longer than the broker keeps it)
+                lease_ms = machine.settings.lease_ms - 1
+                return Leased(found.leases, found.pieces, lease_ms, found.firsts)
         return None
 
     # --- what must be durable ------------------------------------------------------------------
