@@ -91,20 +91,10 @@ class DelayCoordinator:
         service, self._service = self._service, None
         if service is not None:
             await service.stop()
-        await self._save()
+        if self._store is not None:
+            await _save(self._store)
         self._close_store()
         await self._tasks.finish(_STOP_S)
-
-    async def _save(self) -> None:
-        """So that a start has little to read."""
-        saved = asyncio.Event()
-        if self._store is None or self._store.is_void or not self._store.save(saved.set):
-            return
-        try:
-            async with asyncio.timeout(_STOP_S):
-                await saved.wait()
-        except TimeoutError:
-            logger.warning("The index of delayed messages was not saved in time: it is read again")
 
     async def make_topic(self) -> None:
         """So that somebody leads it, and looks after delayed messages."""
@@ -112,7 +102,7 @@ class DelayCoordinator:
 
     def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
         del is_leader  # by now it may be otherwise
-        if partition.name == (DELAYED_TOPIC, 0) and not self._is_stopped:
+        if partition.name == (DELAYED_TOPIC, 0):
             self.look()
 
     def _tick(self) -> None:
@@ -122,6 +112,8 @@ class DelayCoordinator:
     def look(self) -> None:
         """There may be a copy here, or no more; it may lead, or no more; there may be more in
         it."""
+        if self._is_stopped:
+            return
         partition = self._parts.partitions.get(DELAYED_TOPIC, 0)
         store, service = self._store, self._service
         if service is not None and not service.writer.is_current:
@@ -197,7 +189,11 @@ class DelayCoordinator:
             return
         if store.applied < replica.log.next_offset:
             # Of a service before this one, in the same term: it may still become true.
-            replica.when_committed(replica.log.next_offset, self._on_committed)
+            def committed(error: PenstockError | None) -> None:
+                if error is None:
+                    self._loop.call_soon(self.look)
+
+            replica.when_committed(replica.log.next_offset, committed)
             return
         if not store.table.is_whole:
             self._fail(store.partition, CorruptLog(f"{DELAYED_TOPIC} has lost its beginning."))
@@ -211,21 +207,13 @@ class DelayCoordinator:
         self._service = service
         service.start()
 
-    def _on_committed(self, error: PenstockError | None) -> None:
-        if error is None and not self._is_stopped:
-            self._loop.call_soon(self.look)
-
     def _on_refused(self) -> None:
         """The log did not take something: what the service believes is not what the log says."""
         now_s = self._loop.time()
         if now_s - self._refused_s < 2 * _REFUSED_S:
             self._pause_until_s = now_s + _REFUSED_S
         self._refused_s = now_s
-        self._loop.call_at(max(now_s, self._pause_until_s), self._look_if_alive)
-
-    def _look_if_alive(self) -> None:
-        if not self._is_stopped:
-            self.look()
+        self._loop.call_at(max(now_s, self._pause_until_s), self.look)
 
     def _renew(self, store: DelayedStore) -> None:
         """Its index is damaged: what it says is read again from the log."""
@@ -320,3 +308,15 @@ class DelayCoordinator:
         if is_leader:
             raise CoordinatorLoading("What is delayed is being read: try again.")
         raise NotCoordinator("Delayed messages are looked after by another broker: ask which one.")
+
+
+async def _save(store: DelayedStore) -> None:
+    """So that a start has little to read."""
+    saved = asyncio.Event()
+    if store.is_void or not store.save(saved.set):
+        return
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await saved.wait()
+    except TimeoutError:
+        logger.warning("The index of delayed messages was not saved in time: it is read again")
