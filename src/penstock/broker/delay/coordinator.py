@@ -91,20 +91,10 @@ class DelayCoordinator:
         service, self._service = self._service, None
         if service is not None:
             await service.stop()
-        await self._save()
+        if self._store is not None:
+            await _save(self._store)
         self._close_store()
         await self._tasks.finish(_STOP_S)
-
-    async def _save(self) -> None:
-        """So that a start has little to read."""
-        saved = asyncio.Event()
-        if self._store is None or self._store.is_void or not self._store.save(saved.set):
-            return
-        try:
-            async with asyncio.timeout(_STOP_S):
-                await saved.wait()
-        except TimeoutError:
-            logger.warning("The index of delayed messages was not saved in time: it is read again")
 
     async def make_topic(self) -> None:
         """So that somebody leads it, and looks after delayed messages."""
@@ -319,3 +309,15 @@ class DelayCoordinator:
 
 def _is_made(parts: DelayParts) -> bool:
     return parts.topics.is_known(DELAYED_TOPIC)
+
+
+async def _save(store: DelayedStore) -> None:
+    """So that a start has little to read."""
+    saved = asyncio.Event()
+    if store.is_void or not store.save(saved.set):
+        return
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await saved.wait()
+    except TimeoutError:
+        logger.warning("The index of delayed messages was not saved in time: it is read again")

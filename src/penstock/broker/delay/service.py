@@ -150,6 +150,9 @@ class DelayService:
         await self.deliverer.run()
 
     async def _keep_house(self) -> None:
+        if self._store.table.eras:
+            # Whoever let the frontier follow the clock may not have come to the schedules.
+            await self.schedules.follow_clock()
         while True:
             await asyncio.sleep(_TICK_S)
             await self.deliverer.note_arrived()

@@ -164,6 +164,22 @@ async def test_a_clock_that_was_ahead_for_a_moment_silences_nothing() -> None:
         await life.until(lambda: len(ticks(life)) == 2)
 
 
+async def test_whoever_leads_next_lets_schedules_follow_the_clock() -> None:
+    async with living(SimulatedDisk()) as life:
+        year_ms = 365 * 24 * 60 * MINUTE_MS
+        await life.coordinator.put_schedule(schedule(cron="@every 1m"))
+        await life.advance(year_ms)
+        await life.until(lambda: len(ticks(life)) == 1)
+        await life.settle()
+        life.clock.time_ms -= year_ms
+        await life.service.deliverer.note_arrived()
+        assert await life.service.deliverer.follow_clock()
+        life.lose()
+        await life.gain()
+        soon_ms = life.clock.now_ms() + MINUTE_MS
+        await life.until(lambda: life.coordinator.schedules()[0].next_due_ms <= soon_ms)
+
+
 @pytest.mark.parametrize(
     ("setting", "error"),
     [
