@@ -46,7 +46,8 @@ class Member:
         self._consumer = consumer
         self._name = consumer.member_id
         self._group = group
-        self._lease_s = lease_ms / 1000
+        # As it is told: the broker's clock tells whole milliseconds.
+        self._lease_s = (lease_ms - 1) / 1000
         self._random = random.Random(seed)
         self._seen: list[int] = []
 
@@ -63,7 +64,7 @@ class Member:
                     member=self._name,
                     leased_s=hold.leased_at_s,
                     came_s=came_s,
-                    until_s=hold.leased_at_s + self._lease_s,
+                    until_s=hold.leased_at_s + hold.lease_s,
                     attempt=message.attempt,
                 )
                 self._seen.append(message.offset)

@@ -116,7 +116,7 @@ async def drain(mq: Client, history: DeliveryHistory) -> None:
             came_s = time.monotonic()
             for message in messages:
                 hold = consumer._held[message.topic, message.partition, message.offset]
-                until_s = hold.leased_at_s + LEASE_MS / 1000
+                until_s = hold.leased_at_s + hold.lease_s
                 history.leases.append(
                     Leased(
                         message.offset,

@@ -326,7 +326,8 @@ class Share:
             for first, last in found.too_many:
                 machine.settle(ask.member, first, last, Settlement.RELEASE, now_ms)
             if found.leases:
-                lease_ms = machine.settings.lease_ms
+                # The clock tells whole milliseconds: the present one may be almost over.
+                lease_ms = machine.settings.lease_ms - 1
                 return Leased(found.leases, found.pieces, lease_ms, found.firsts)
         return None
 

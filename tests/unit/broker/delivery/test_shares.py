@@ -335,14 +335,17 @@ async def test_a_member_leaves_one_group_and_stays_in_another() -> None:
 
 async def test_what_was_released_for_later_waits_also_when_nobody_is_left() -> None:
     """The share is closed with its last member, and opened again for the next."""
-    async with stage() as here:
+    disk, clock = SimulatedDisk(), None
+    async with stage(disk) as here:
+        clock = here.clock
         await here.publish(2)
-        a, b = await here.member("a"), await here.member("b")
+        a = await here.member("a")
         await a.lease()
         assert await a.settle(0, kind=RELEASE, delay_ms=60_000) == 0
-        a.channel.close()
+    async with stage(disk, clock, is_new=False) as here:
+        b = await here.member("b")
         assert offsets(await b.lease()) == [1]
-        here.clock.time_ms += 60_000
+        clock.time_ms += 60_000
         assert 0 in offsets(await b.lease())
 
 
