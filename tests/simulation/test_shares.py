@@ -14,7 +14,7 @@ from tests.simulation.share_members import LEASE_MS, Connection, Member, Questio
 from tests.simulation.share_world import SimulatedBroker, World, run
 
 SEEDS_WITH_BUG_MAX = 150
-SEEDS = int(os.environ.get("PENSTOCK_SHARE_SEEDS", "150"))
+SEEDS = int(os.environ.get("SHARE_SEEDS", "150"))
 
 
 @pytest.mark.parametrize("part", range(5))

@@ -2,7 +2,7 @@
 saw and said is recorded, and checked at the end (R-DEL-3, R-DEL-7).
 
 Members crash, are stopped for longer than a lease, answer late, twice, for what they do not hold,
-disconnect and come back; brokers are killed, and leadership is moved. PENSTOCK_HISTORY_S makes the
+disconnect and come back; brokers are killed, and leadership is moved. HISTORY_SECONDS makes the
 troubles last longer.
 """
 
@@ -40,7 +40,7 @@ TOPIC, GROUP = "orders", "workers"
 MEMBERS = 6
 LEASE_MS = 2_000
 ATTEMPTS_MAX = 8
-TROUBLE_S = float(os.environ.get("PENSTOCK_HISTORY_S", "12"))
+TROUBLE_S = float(os.environ.get("HISTORY_SECONDS", "12"))
 # After trouble: longer than leases, doubts and backoffs.
 CALM_S = 6.0
 Trouble = Callable[[], Awaitable[None]]
