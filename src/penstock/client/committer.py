@@ -171,6 +171,7 @@ class Committer:
     async def close(self) -> None:
         """Commit for the last time. A broker that cannot be reached is not waited for long."""
         self._is_closed = True
+        due = self._due()  # a member that hears nothing meanwhile loses all, and its place with it
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.commit()
@@ -182,8 +183,7 @@ class Committer:
                 "messages before it again: %s",
                 self.group,
                 ", ".join(
-                    f"{topic}-{partition} at {low}"
-                    for (topic, partition), low in self._due().items()
+                    f"{topic}-{partition} at {low}" for (topic, partition), low in due.items()
                 ),
                 str(error) or f"there was no answer for {CLOSE_TIMEOUT_S:g} s.",
             )

@@ -284,7 +284,8 @@ class Share:
             self._bury()
             self._save()
             self._set_timer()
-            if self._is_unused and not self._is_burying:
+            # Nobody else would bury what is dying, before a member comes again.
+            if self._is_unused and not self._is_burying and not self.machine.counts().dying:
                 self.end(NotLeader(), last_state(self.machine))
         except PenstockError as error:
             self.end(error)

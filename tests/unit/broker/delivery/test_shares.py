@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import (
     InvalidRequest,
     InvalidTopic,
+    NotLeader,
     PenstockError,
     UnknownGroup,
     UnknownTopic,
@@ -371,3 +372,28 @@ async def test_a_second_connection_of_a_member_keeps_what_it_holds() -> None:
         first.channel.close()
         assert await b.lease(max_wait_ms=20) == []
         assert await again.settle(1) == 0
+
+
+async def test_the_dead_are_buried_also_when_nobody_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-9: the topic of dead letters has no leader at first, and the only member goes."""
+    bury, refusals = DeadLetters.bury, [NotLeader()]
+
+    async def refused_once(self: DeadLetters, *what: Any) -> None:
+        if refusals:
+            raise refusals.pop()
+        await bury(self, *what)
+
+    monkeypatch.setattr(DeadLetters, "bury", refused_once)
+    async with stage() as here:
+        await here.publish(1)
+        a = await here.member("a")
+        await a.lease()
+        assert await a.settle(0, kind=REJECT, reason="never") == 0
+        a.channel.close()
+        while refusals:
+            await asyncio.sleep(0)
+        here.clock.time_ms += 2_000
+        (dead,) = await here.dead_letters()
+        assert dict(dead.headers)["penstock-dead-reason"] == b"never"
