@@ -141,11 +141,19 @@ class Topics:
         if not self._config.auto_create_topics:
             return
         for name in names:
-            if name not in self._registry.image.topics and not self._partitions.is_closing:
-                try:
-                    await self.create(name, 0, settings)
-                except TopicExists:
-                    continue
+            if not self._partitions.is_closing:
+                await self.keep(name, 0, settings)
+
+    async def keep(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
+        """Make a topic if there is none. When this returns it is known here, whoever made it."""
+        if self.is_known(name):
+            return
+        try:
+            await self.create(name, partitions, settings)
+        except TopicExists:
+            # Another broker was faster, and its news are still on their way.
+            await self._registry.catch_up()
+            await self._leaders.wait_for(self.find(name))
 
     async def delete(self, name: str) -> None:
         check_public(name)

@@ -51,6 +51,13 @@ class LibrdkafkaMember:
                 self.got.append(Got(message.offset(), message.delivery_count(), value.decode()))
                 self._consumer.acknowledge(message, self._how)
 
+    def leave(self) -> None:
+        """In good order: when this returns, its acknowledgements have been heard."""
+        if not self._leaving.is_set():
+            self._leaving.set()
+            self._polling.join()
+            self._consumer.close()
+
     def __enter__(self) -> Self:
         self._polling.start()
         return self
@@ -61,9 +68,7 @@ class LibrdkafkaMember:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._leaving.set()
-        self._polling.join()
-        self._consumer.close()
+        self.leave()
 
 
 class JavaMember:
@@ -88,6 +93,7 @@ class JavaMember:
         self._process.kill()
 
     def leave(self) -> None:
+        """In good order: when this returns, its acknowledgements have been heard."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()

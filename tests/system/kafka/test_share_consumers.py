@@ -241,6 +241,7 @@ def test_what_is_rejected_is_given_up_at_once(
     )
     with made as member:
         until(lambda: len(member.got) == 5, "it gets them")
+        member.leave()
     with LibrdkafkaMember(bootstrap, group, topic) as after:
         publish(topic, range(5, 6))
         until(lambda: bool(after.got), "what comes after them comes")

@@ -28,6 +28,7 @@ class Life:
     partitions: Partitions
     assignment: Assignment
     leaders: Leaders
+    topics: Topics
 
     def here(self) -> set[tuple[str, int]]:
         return {(each.name.topic, each.name.partition) for each in self.partitions.all()}
@@ -46,7 +47,7 @@ async def living(disk: SimulatedDisk, registry: SharedFacts) -> AsyncIterator[Li
     await topics.open_all()
     assignment.start()
     try:
-        yield Life(registry, partitions, assignment, leaders)
+        yield Life(registry, partitions, assignment, leaders, topics)
     finally:
         await assignment.stop()
         await partitions.close()
@@ -127,3 +128,13 @@ async def test_what_the_registry_has_lost_is_kept() -> None:
     assert any(path.startswith("set-aside/orders.") for path in disk.files())
     async with living(disk, registry) as life:
         assert life.here() == set()
+
+
+async def test_a_topic_that_another_broker_has_just_made_is_known_when_keep_returns() -> None:
+    other = two_brokers()
+    await other.create_topic("letters", 1, {}, placement=[ids(2)])
+    async with living(SimulatedDisk(), two_brokers()) as life:
+        life.registry.facts = other.facts
+        assert not life.topics.is_known("letters"), "its news are on their way"
+        await life.topics.keep("letters", 1, {})
+        assert life.topics.is_known("letters")

@@ -17,7 +17,7 @@ from penstock.broker.partition import Partition
 from penstock.broker.topics import Topics
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.model.dead_letter import SourceMessage, dead_letter_topic, write_dead_letter
-from penstock.model.errors import OffsetOutOfRange, PenstockError, TopicExists
+from penstock.model.errors import OffsetOutOfRange, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX, KIB
 from penstock.net.clock import Clock
@@ -75,11 +75,7 @@ class DeadLetters:
 
     async def _append(self, group: str, batch: bytes | bytearray) -> None:
         topic = dead_letter_topic(group)
-        if not self._topics.is_known(topic):
-            try:
-                await self._topics.create(topic, 1, _SETTINGS)
-            except TopicExists:
-                """Another broker has made it meanwhile."""
+        await self._topics.keep(topic, 1, _SETTINGS)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: PenstockError | None) -> None:
