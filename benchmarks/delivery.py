@@ -1,7 +1,8 @@
 """How many messages a second does a group of consumers take, each message leased to one of them and
-acknowledged, with 1, 2, 4 and 8 consumers; and how long from the call that publishes a message
-until its handler has it, at 1,000 and 10,000 messages a second. If asked for, beside NATS JetStream
-and Redis Streams, each through its own Python client.
+acknowledged, with 1, 2, 4 and 8 consumers, which do nothing else or work on each for a millisecond;
+and how long from the call that publishes a message until its handler has it, at 1,000 and 10,000
+messages a second. If asked for, beside NATS JetStream and Redis Streams, each by its own Python
+client.
 
 Fair means: one topic in files, written before the clock starts; as many messages in a request;
 every message acknowledged, and the last acknowledgement confirmed. The notes say what each has done
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -23,7 +24,7 @@ from benchmarks.load import percentile
 from benchmarks.pairs import PacedClient
 from benchmarks.report import Row
 from benchmarks.servers import Server
-from benchmarks.sharing import Shared, SharingClient
+from benchmarks.sharing import Shared, SharingClient, Work
 
 PENSTOCK: Final = "Penstock"
 NATS: Final = "NATS JetStream"
@@ -36,10 +37,28 @@ _NOTES: Final = {
     NATS: "in files, flushed every 2 min; acknowledgements are not answered",
     REDIS: "append-only file, flushed every second; one XACK for each read",
 }
-_SIZES: Final = {"100 B": 100, "1 kB": 1000}
 _ONE_CONSUMER_PER_S_MIN: Final = 150_000
 # Rounds that do not count: they start connections, files and code.
 _WARM_UP_ROUNDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A topic, and what its consumers do with it."""
+
+    name: str
+    topic: str
+    value_bytes: int
+    count: int
+    work: Work = field(default_factory=Work)
+
+
+_LOADS: Final = (
+    _Load("100 B", "shared-100", 100, 100_000),
+    _Load("1 kB", "shared-1000", 1000, 100_000),
+    # Where consumers wait for something else, as most do, more of them take more.
+    _Load("1 ms of work each", "shared-work", 100, 4_000, Work(batch=20, message_s=0.001)),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,39 +98,46 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
 
 
 def _share(subjects: Sequence[Subject], *, quick: bool) -> list[Row]:
-    rounds, count = (1, 5_000) if quick else (3, 100_000)
+    rounds = 1 if quick else 3
     consumers_of = (1, 2) if quick else (1, 2, 4, 8)
-    runs: dict[tuple[str, int], dict[str, list[Shared]]] = defaultdict(lambda: defaultdict(list))
-    for size, value_bytes in _SIZES.items():
-        topic = f"shared-{value_bytes}"
+    rows: list[Row] = []
+    for load in _LOADS:
+        count = load.count // 20 if quick else load.count
+        runs: dict[int, dict[str, list[Shared]]] = defaultdict(lambda: defaultdict(list))
         for subject in subjects:
-            subject.create_topic(topic)
-            subject.sharing.produce(subject.server.bootstrap, topic, bytes(value_bytes), count)
+            subject.create_topic(load.topic)
+            value = bytes(load.value_bytes)
+            subject.sharing.produce(subject.server.bootstrap, load.topic, value, count)
         for number in range(_WARM_UP_ROUNDS + rounds):
             for consumers in consumers_of if number >= _WARM_UP_ROUNDS else consumers_of[:1]:
                 for subject in subjects:
                     found = sharing.measure(
                         subject.sharing.share,
                         subject.server,
-                        topic,
-                        f"group-{number}-{consumers}",
+                        load.topic,
+                        f"group-{load.topic}-{number}-{consumers}",
+                        load.work,
                         consumers,
-                        (count, count * value_bytes),
+                        (count, count * load.value_bytes),
                     )
                     if number >= _WARM_UP_ROUNDS:
-                        runs[size, consumers][subject.name].append(found)
-    rows: list[Row] = []
-    for (size, consumers), of in runs.items():
-        question = f"shared, {size}, {consumers} consumer{'s' * (consumers > 1)}"
-        values = {name: median(one.per_s for one in found) for name, found in of.items()}
-        for name, value in values.items():
-            row = Row(question, name, value, "messages/s", _note(name, of[name]))
-            if (name, size, consumers) == (PENSTOCK, "100 B", 1):
-                limit = _ONE_CONSUMER_PER_S_MIN
-                row = replace(row, budget=f"≥ {limit:,} messages/s", met=value >= limit)
-            rows.append(row)
-        rows += budgets.ratios(question, values, {(PENSTOCK, one): None for one in (NATS, REDIS)})
+                        runs[consumers][subject.name].append(found)
+        for consumers, of in runs.items():
+            rows += _shared_rows(load, consumers, of)
     return rows
+
+
+def _shared_rows(load: _Load, consumers: int, of: Mapping[str, Sequence[Shared]]) -> list[Row]:
+    question = f"shared, {load.name}, {consumers} consumer{'s' * (consumers > 1)}"
+    values = {name: median(one.per_s for one in found) for name, found in of.items()}
+    rows: list[Row] = []
+    for name, value in values.items():
+        row = Row(question, name, value, "messages/s", _note(name, of[name]))
+        if (name, load, consumers) == (PENSTOCK, _LOADS[0], 1):
+            limit = _ONE_CONSUMER_PER_S_MIN
+            row = replace(row, budget=f"≥ {limit:,} messages/s", met=value >= limit)
+        rows.append(row)
+    return rows + budgets.ratios(question, values, {(PENSTOCK, one): None for one in (NATS, REDIS)})
 
 
 def _note(name: str, found: Sequence[Shared]) -> str:

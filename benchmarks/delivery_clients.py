@@ -17,18 +17,18 @@ import uvloop
 import penstock
 from benchmarks import penstock_client
 from benchmarks.pace import TICK_S
-from benchmarks.sharing import BATCH, LULL_S, Gate, Taken
+from benchmarks.sharing import BATCH, LULL_S, Gate, Taken, Work
 from penstock import Message
 
 Result = TypeVar("Result")
 produce = penstock_client.produce
 
 
-def share(bootstrap: str, topic: str, group: str, gate: Gate) -> Taken:
+def share(bootstrap: str, topic: str, group: str, work: Work, gate: Gate) -> Taken:
     async def run() -> Taken:
         async with (
             penstock.connect(bootstrap) as queue,
-            queue.share(topic, group=group, prefetch=BATCH) as consumer,
+            queue.share(topic, group=group, prefetch=work.batch) as consumer,
         ):
             gate()
             taken = Taken()
@@ -40,7 +40,7 @@ def share(bootstrap: str, topic: str, group: str, gate: Gate) -> Taken:
                     continue
                 size_bytes = 0
                 for message in messages:
-                    size_bytes += len(message.value or b"")
+                    size_bytes += work.on(message.value)
                     await message.ack()
                 if messages:
                     taken.batch(len(messages), size_bytes)

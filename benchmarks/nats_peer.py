@@ -24,7 +24,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StorageType
 
 from benchmarks.pace import TICK_S
 from benchmarks.servers import PeerMissing, Server, free_port
-from benchmarks.sharing import BATCH, IDLE_S, Gate, Taken
+from benchmarks.sharing import IDLE_S, Gate, Taken, Work
 
 Result = TypeVar("Result")
 
@@ -88,7 +88,7 @@ def produce(bootstrap: str, topic: str, value: bytes, count: int) -> float:
     return _run(bootstrap, run)
 
 
-def share(bootstrap: str, topic: str, group: str, gate: Gate) -> Taken:
+def share(bootstrap: str, topic: str, group: str, work: Work, gate: Gate) -> Taken:
     """A durable pull consumer, fetched from in batches; every message acknowledged on its own."""
 
     async def run(stream: JetStreamContext) -> Taken:
@@ -97,12 +97,12 @@ def share(bootstrap: str, topic: str, group: str, gate: Gate) -> Taken:
         taken = Taken()
         while not taken.is_over:
             try:
-                messages = await pulling.fetch(BATCH, timeout=IDLE_S)
+                messages = await pulling.fetch(work.batch, timeout=IDLE_S)
             except TimeoutError:
                 continue
             size_bytes = 0
             for message in messages:
-                size_bytes += len(message.data)
+                size_bytes += work.on(message.data)
                 await message.ack()
             taken.batch(len(messages), size_bytes)
             await stream._nc.flush()  # acknowledgements have no answers: this has

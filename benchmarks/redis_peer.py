@@ -19,7 +19,7 @@ import redis
 
 from benchmarks.pace import TICK_S
 from benchmarks.servers import PeerMissing, Server, free_port
-from benchmarks.sharing import BATCH, LULL_S, Gate, Taken
+from benchmarks.sharing import BATCH, LULL_S, Gate, Taken, Work
 
 _START_S_MAX: Final = 30.0
 _FIELD: Final = b"v"
@@ -76,7 +76,7 @@ def produce(bootstrap: str, topic: str, value: bytes, count: int) -> float:
         return time.perf_counter() - start_s
 
 
-def share(bootstrap: str, topic: str, group: str, gate: Gate) -> Taken:
+def share(bootstrap: str, topic: str, group: str, work: Work, gate: Gate) -> Taken:
     """XREADGROUP, and XACK of all that it brought in one call."""
     member = str(os.getpid())
     with _connect(bootstrap) as connection:
@@ -88,10 +88,12 @@ def share(bootstrap: str, topic: str, group: str, gate: Gate) -> Taken:
         gate()
         taken = Taken()
         while not taken.is_over:
-            messages = _read(connection, topic, group, member, block_ms=int(LULL_S * 1000))
+            messages = _read(
+                connection, topic, group, member, work.batch, block_ms=int(LULL_S * 1000)
+            )
             if messages:
+                size_bytes = sum(work.on(fields[_FIELD]) for _, fields in messages)
                 connection.xack(topic, group, *(name for name, _ in messages))
-                size_bytes = sum(len(fields[_FIELD]) for _, fields in messages)
                 taken.batch(len(messages), size_bytes)
                 taken.confirmed()  # XACK has an answer
         return taken
@@ -127,7 +129,7 @@ def latencies_ns(
     times: list[int] = []
     with _connect(bootstrap) as connection:
         while len(times) < count:
-            messages = _read(connection, topic, "handlers", "one", block_ms=_BLOCK_MS)
+            messages = _read(connection, topic, "handlers", "one", BATCH, block_ms=_BLOCK_MS)
             for _, fields in messages:
                 sent_ns = int.from_bytes(fields[_FIELD][:8], "big")
                 if sent_ns:
@@ -140,10 +142,10 @@ def latencies_ns(
 
 
 def _read(
-    connection: redis.Redis, topic: str, group: str, member: str, *, block_ms: int
+    connection: redis.Redis, topic: str, group: str, member: str, count: int, *, block_ms: int
 ) -> list[tuple[bytes, dict[bytes, bytes]]]:
     answer = cast(
-        list[Any], connection.xreadgroup(group, member, {topic: ">"}, count=BATCH, block=block_ms)
+        list[Any], connection.xreadgroup(group, member, {topic: ">"}, count=count, block=block_ms)
     )
     return answer[0][1] if answer else []
 

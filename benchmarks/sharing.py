@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from benchmarks.pairs import Served
 
-# Messages that a consumer asks for at once, whatever it speaks.
+# Messages that a consumer asks for at once, whatever it speaks, unless the question says otherwise.
 BATCH: Final = 500
 # Without a message for so long, a consumer has its outcomes confirmed; and for so long, it ends.
 LULL_S: Final = 0.02
@@ -56,10 +56,24 @@ class Taken:
         return time.monotonic() - self._last_s > IDLE_S
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a consumer does: ask for so many at once, and be busy with each for so long."""
+
+    batch: int = BATCH
+    message_s: float = 0.0
+
+    def on(self, value: bytes | None) -> int:
+        """The size of what was worked on. Waiting stands for work, so that cores do not decide."""
+        if self.message_s:
+            time.sleep(self.message_s)
+        return len(value or b"")
+
+
 Gate = Callable[[], None]
-Share = Callable[[str, str, str, Gate], Taken]
-"""Of a client: (bootstrap, topic, group, gate). It connects, joins, passes the gate, and takes
-messages until there are none, each acknowledged."""
+Share = Callable[[str, str, str, Work, Gate], Taken]
+"""Of a client: (bootstrap, topic, group, work, gate). It connects, joins, passes the gate, and
+takes messages until there are none, each acknowledged."""
 
 
 class SharingClient(Protocol):
@@ -67,7 +81,7 @@ class SharingClient(Protocol):
 
     def produce(self, bootstrap: str, topic: str, value: bytes, count: int) -> float: ...
 
-    def share(self, bootstrap: str, topic: str, group: str, gate: Gate) -> Taken: ...
+    def share(self, bootstrap: str, topic: str, group: str, work: Work, gate: Gate) -> Taken: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +96,13 @@ class Shared:
 
 
 def measure(
-    share: Share, server: Served, topic: str, group: str, consumers: int, total: tuple[int, int]
+    share: Share,
+    server: Served,
+    topic: str,
+    group: str,
+    work: Work,
+    consumers: int,
+    total: tuple[int, int],
 ) -> Shared:
     """total: messages of the topic, and bytes of their values."""
     spawn = multiprocessing.get_context("spawn")
@@ -92,7 +112,7 @@ def measure(
         for _ in range(consumers):
             ours, theirs = spawn.Pipe()
             process = spawn.Process(
-                target=_consume, args=(share, server.bootstrap, topic, group, theirs)
+                target=_consume, args=(share, server.bootstrap, topic, group, work, theirs)
             )
             process.start()
             theirs.close()  # so that the end of a broken consumer is the end of the pipe
@@ -127,11 +147,13 @@ def _answer(link: Connection) -> Taken:
     return answer
 
 
-def _consume(share: Share, bootstrap: str, topic: str, group: str, link: Connection) -> None:
+def _consume(
+    share: Share, bootstrap: str, topic: str, group: str, work: Work, link: Connection
+) -> None:
     """The consumer's process."""
 
     def gate() -> None:
         link.send(None)
         link.recv()
 
-    link.send(share(bootstrap, topic, group, gate))
+    link.send(share(bootstrap, topic, group, work, gate))
