@@ -221,7 +221,7 @@ class Broker:
             leaders=leaders,
             topics=topics,
             groups=groups,
-            producer_ids=ProducerIds(registry),
+            producer_ids=_start_producer_ids(starting, company),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
             clients=ground.clients,
@@ -291,6 +291,14 @@ class Broker:
             ),
             clock=self._clock,
         )
+
+
+def _start_producer_ids(starting: contextlib.AsyncExitStack, company: Company) -> ProducerIds:
+    producer_ids = ProducerIds(company.registry)
+    if company.peering is not None:  # a registry of its own is never away
+        producer_ids.start()
+        starting.push_async_callback(producer_ids.stop)
+    return producer_ids
 
 
 def _share_states(context: Callable[[], Context]) -> States:

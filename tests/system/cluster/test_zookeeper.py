@@ -6,9 +6,14 @@ and only for as long as ZooKeeper does (R-REP-4).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
+from penstock.net.address import parse_address
+from penstock.net.channel import connect_channel
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import INIT_PRODUCER
 from tests.cluster_support import Cluster
 from tests.proxy_support import Network
 from tests.system.cluster.scene import under_load, until
@@ -21,6 +26,16 @@ ZOOKEEPER = "zookeeper"
 
 def registry(address: str) -> str:
     return f"zookeeper://{address}/penstock"
+
+
+async def begin_producing(address: str) -> None:
+    """As an idempotent producer does first, also one that has to begin anew: librdkafka asks
+    whichever broker it likes."""
+    channel = await connect_channel(parse_address(address))
+    try:
+        await channel.call(INIT_PRODUCER, pb.InitProducerRequest())
+    finally:
+        channel.close()
 
 
 def test_zookeeper_s_leader_dies_and_then_a_partition_s(tmp_path: Path) -> None:
@@ -62,6 +77,8 @@ def test_zookeeper_is_gone_for_a_minute(tmp_path: Path) -> None:
         while time.monotonic() < gone_s + GONE_S:
             scene.wait_acknowledged()
         scene.visit()
+        for broker in set(cluster.ids) - {leader}:
+            asyncio.run(begin_producing(cluster.addresses[broker]))
         for server in ensemble.servers:
             server.start()
         for server in ensemble.servers:
