@@ -1463,7 +1463,7 @@ class DeadLetterResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class OpenPushRequest(_message.Message):
-    __slots__ = ("stream", "group", "member_id", "topic", "partition", "shared", "offset", "filter", "credit_messages", "credit_bytes", "member_epoch")
+    __slots__ = ("stream", "group", "member_id", "topic", "partition", "shared", "offset", "filter", "credit_messages", "credit_bytes", "member_epoch", "now_ms")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1475,6 +1475,7 @@ class OpenPushRequest(_message.Message):
     CREDIT_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
     stream: int
     group: str
     member_id: str
@@ -1486,7 +1487,8 @@ class OpenPushRequest(_message.Message):
     credit_messages: int
     credit_bytes: int
     member_epoch: int
-    def __init__(self, stream: _Optional[int] = ..., group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., offset: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., member_epoch: _Optional[int] = ...) -> None: ...
+    now_ms: int
+    def __init__(self, stream: _Optional[int] = ..., group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., offset: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., member_epoch: _Optional[int] = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class OpenPushResponse(_message.Message):
     __slots__ = ()
@@ -1517,7 +1519,7 @@ class ClosePushResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class DeliverRequest(_message.Message):
-    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark", "messages", "has_gaps")
+    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark", "messages", "has_gaps", "leased_at_ms", "timeout_ms")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -1526,6 +1528,8 @@ class DeliverRequest(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     HAS_GAPS_FIELD_NUMBER: _ClassVar[int]
+    LEASED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     stream: int
     delivery: int
     next_offset: int
@@ -1534,11 +1538,15 @@ class DeliverRequest(_message.Message):
     high_watermark: int
     messages: int
     has_gaps: bool
-    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ..., messages: _Optional[int] = ..., has_gaps: _Optional[bool] = ...) -> None: ...
+    leased_at_ms: int
+    timeout_ms: int
+    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ..., messages: _Optional[int] = ..., has_gaps: _Optional[bool] = ..., leased_at_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class DeliverResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("now_ms",)
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    now_ms: int
+    def __init__(self, now_ms: _Optional[int] = ...) -> None: ...
 
 class PushEndedRequest(_message.Message):
     __slots__ = ("stream", "is_parked", "error", "by_operator", "withdrawn")

@@ -140,6 +140,28 @@ async def test_the_leases_of_a_stopped_member_go_to_others(tmp_path: Path) -> No
             await until(lambda: set(range(200, 210)) <= set(stopped.numbers))
 
 
+async def test_a_member_that_was_stopped_begins_nothing_that_others_have(tmp_path: Path) -> None:
+    """R-DEL-3, R-DEL-7: what was pushed to it meanwhile is read when its leases are long over."""
+    with (
+        BrokerProcess(tmp_path / "data") as broker,
+        member_process(broker, "stopped", tmp_path) as stopped,
+    ):
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await publish_numbers(mq, "jobs", range(5))
+            await until(lambda: len(stopped.numbers) == 5)
+            stopped.signal(signal.SIGSTOP)
+            await publish_numbers(mq, "jobs", range(5, 15))
+            await client_when(mq, "stopped", lambda one: one.streams[0].in_flight == 10)
+            done: list[int] = []
+            async with asyncio.timeout(PATIENCE_S):
+                await work_off(mq, done, set(range(5, 15)), push=True)
+            stopped.signal(signal.SIGCONT)
+            await client_when(mq, "stopped", lambda one: one.streams[0].in_flight == 0)
+            await publish_numbers(mq, "jobs", range(20, 30))
+            await until(lambda: set(range(20, 30)) <= set(stopped.numbers))
+            assert stopped.numbers == [*range(5), *range(20, 30)]
+
+
 async def test_a_parked_member_is_resumed(tmp_path: Path) -> None:
     """R-DEL-8: by an operator, who parked it."""
     with BrokerProcess(tmp_path / "data") as broker:
