@@ -79,10 +79,13 @@ class PushLane:
             # The first retry is at once, with a new route; from then on there are waits.
             await asyncio.sleep(self._backoff.wait_s(self._failures - 1))
 
-    def resume(self) -> None:
-        """Let it go on, if it is parked, whoever had it so."""
-        if self._stream is not None and self._stream.is_parked:
-            self._stream.resume(is_automatic=False)
+    def resume(self) -> bool:
+        """Let it go on, if it is parked, whoever had it so. Whether that was an operator."""
+        stream = self._stream
+        if stream is None or not stream.is_parked:
+            return False
+        stream.resume(is_automatic=False)
+        return stream.is_parked_by_operator
 
     async def _push(self) -> PenstockError:
         """Have one stream, until it ends: by what it does."""
@@ -168,6 +171,7 @@ class _LaneStream:
         "_owed_messages",
         "ended",
         "is_parked",
+        "is_parked_by_operator",
         "lane",
         "stream",
     )
@@ -177,6 +181,7 @@ class _LaneStream:
     def __init__(self, lane: PushLane, credit_messages: int, credit_bytes: int) -> None:
         self.lane = lane
         self.is_parked = False
+        self.is_parked_by_operator = False
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[PenstockError] = self._loop.create_future()
         self._credit_messages = credit_messages
@@ -258,6 +263,7 @@ class _LaneStream:
         self, error: PenstockError, *, by_operator: bool, withdrawn: Collection[int]
     ) -> None:
         self.is_parked = True
+        self.is_parked_by_operator = by_operator
         self.lane.buffer.drop(lambda hold: self._has(hold) and hold.delivery in withdrawn)
         for hold, _ in self._late:
             if hold.delivery in withdrawn:

@@ -70,6 +70,7 @@ class Pushes:
 
     def __init__(self, links: Links) -> None:
         self._loop = asyncio.get_running_loop()
+        self.client_name = links.client_name
         # By numbers that no other stream of this client had.
         self._streams: dict[int, PushStream] = {}
         self._next_number = 1

@@ -1643,20 +1643,26 @@ class ListClientsResponse(_message.Message):
     def __init__(self, clients: _Optional[_Iterable[_Union[ListClientsResponse.Client, _Mapping]]] = ..., broker: _Optional[int] = ...) -> None: ...
 
 class SteerClientRequest(_message.Message):
-    __slots__ = ("client", "park", "group")
+    __slots__ = ("client", "park", "group", "only_remembers")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PARK_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    ONLY_REMEMBERS_FIELD_NUMBER: _ClassVar[int]
     client: str
     park: bool
     group: str
-    def __init__(self, client: _Optional[str] = ..., park: _Optional[bool] = ..., group: _Optional[str] = ...) -> None: ...
+    only_remembers: bool
+    def __init__(self, client: _Optional[str] = ..., park: _Optional[bool] = ..., group: _Optional[str] = ..., only_remembers: _Optional[bool] = ...) -> None: ...
 
 class SteerClientResponse(_message.Message):
-    __slots__ = ("streams",)
+    __slots__ = ("streams", "name", "groups")
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     streams: int
-    def __init__(self, streams: _Optional[int] = ...) -> None: ...
+    name: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, streams: _Optional[int] = ..., name: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DelayRequest(_message.Message):
     __slots__ = ("topic", "partition", "due_ms", "is_relative", "ordered_by_key", "token")

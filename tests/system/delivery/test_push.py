@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock import Client
 from penstock.client.client_admin import ClientStatus
+from penstock.client.push_fetcher import PushFetcher
 from penstock.model.delivery_errors import InvalidCredit, TooManySubscriptions, UnknownStream
 from penstock.model.errors import PenstockError
 from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX
@@ -326,6 +327,45 @@ async def test_pushes_go_on_while_leaders_die(tmp_path: Path) -> None:
             await consuming
             for partition, numbers in read.items():
                 assert numbers == list(range(partition, 900, 3))
+
+
+async def test_what_an_operator_parks_stays_so_whoever_leads(tmp_path: Path) -> None:
+    """R-DEL-8: until it is resumed by an operator, or by the application; then everywhere."""
+    with Cluster(tmp_path) as cluster:
+        async with (
+            asyncio.timeout(90),
+            penstock.connect(cluster.bootstrap, client_name="parked") as client,
+            penstock.connect(cluster.bootstrap, client_name="test") as mq,
+        ):
+            await mq.admin.create_topic("orders", 1, replicas=3)
+            async with client.subscribe("orders", push=True) as consumer:
+
+                async def parked() -> ClientStatus:
+                    return await client_when(mq, "parked", lambda one: one.state == "parked")
+
+                await client_when(mq, "parked", lambda one: bool(one.streams))
+                assert await mq.clients.park("parked") == 1
+                first = (await parked()).broker
+                cluster.kill(first)
+                await publish_numbers(mq, "orders", range(10))
+                record = await parked()
+                assert record.broker != first
+                assert record.streams[0].reason == "An operator has parked it."
+                # By its id, though others remember it by its name.
+                assert await mq.clients.resume(str(record.id)) == 1
+                assert await read_numbers(consumer, 10) == list(range(10))
+                cluster.start(first)
+                assert await mq.clients.park("parked") == 1
+                await parked()
+                await publish_numbers(mq, "orders", range(10, 20))
+                consumer.resume()
+                assert await read_numbers(consumer, 10) == list(range(10, 20))
+                assert isinstance(consumer._fetcher, PushFetcher)
+                assert consumer._fetcher._telling is not None
+                await consumer._fetcher._telling
+                cluster.kill(record.broker)
+                await publish_numbers(mq, "orders", range(20, 30))
+                assert await read_numbers(consumer, 10) == list(range(20, 30))
 
 
 def test_the_command_line_reads_what_is_pushed(tmp_path: Path) -> None:
