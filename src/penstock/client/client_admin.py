@@ -62,6 +62,8 @@ class ClientStatus:
     reason: str
     """How it was lost."""
     streams: tuple[StreamStatus, ...]
+    groups: tuple[str, ...] = ()
+    """That it is a member of, by pull or push; told by the broker that looks after groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ def _client(broker: int, client: pb.ListClientsResponse.Client) -> ClientStatus:
         lost_at_ms=client.lost_at_ms or None,
         reason=client.reason,
         streams=tuple(map(_stream, client.streams)),
+        groups=tuple(client.groups),
     )
 
 

@@ -1612,7 +1612,7 @@ class ListClientsResponse(_message.Message):
         parked_at_ms: int
         def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., state: _Optional[str] = ..., in_flight: _Optional[int] = ..., credit: _Optional[int] = ..., delivered: _Optional[int] = ..., timeouts: _Optional[int] = ..., reason: _Optional[str] = ..., parked_at_ms: _Optional[int] = ...) -> None: ...
     class Client(_message.Message):
-        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol", "reason", "lost_at_ms")
+        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol", "reason", "lost_at_ms", "groups")
         ID_FIELD_NUMBER: _ClassVar[int]
         NAME_FIELD_NUMBER: _ClassVar[int]
         SOFTWARE_FIELD_NUMBER: _ClassVar[int]
@@ -1624,6 +1624,7 @@ class ListClientsResponse(_message.Message):
         PROTOCOL_FIELD_NUMBER: _ClassVar[int]
         REASON_FIELD_NUMBER: _ClassVar[int]
         LOST_AT_MS_FIELD_NUMBER: _ClassVar[int]
+        GROUPS_FIELD_NUMBER: _ClassVar[int]
         id: int
         name: str
         software: str
@@ -1635,7 +1636,8 @@ class ListClientsResponse(_message.Message):
         protocol: str
         reason: str
         lost_at_ms: int
-        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ..., reason: _Optional[str] = ..., lost_at_ms: _Optional[int] = ...) -> None: ...
+        groups: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ..., reason: _Optional[str] = ..., lost_at_ms: _Optional[int] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
     clients: _containers.RepeatedCompositeFieldContainer[ListClientsResponse.Client]

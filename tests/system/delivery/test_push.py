@@ -227,6 +227,43 @@ async def test_a_client_killed_in_the_middle_of_a_push_is_lost_and_its_messages_
                     assert second.numbers == sorted(second.numbers)
 
 
+async def test_a_client_that_pulls_is_lost_too_when_it_is_killed(tmp_path: Path) -> None:
+    """R-DEL-6, R-DEL-7: the same loop by long polling; its record says which groups it is in, it is
+    marked, removed from its group, and the next member has its partition."""
+    with BrokerProcess(tmp_path / "data") as broker:
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await mq.admin.create_topic("orders")
+            pull = ("orders", "billing", "first", "pull")
+            first = ConsumerProcess(broker.address, "first", tmp_path, words=pull)
+            try:
+                await publish_numbers(mq, "orders", range(100))
+                await until(lambda: len(first.numbers) == 100)
+                record = await client_when(mq, "first", lambda client: client.state == "alive")
+                assert record.groups == ("billing",)
+                assert record.streams == ()
+            finally:
+                first.end()
+            lost = await client_when(mq, "first", lambda client: client.state == "lost")
+            assert lost.reason == "It went without leaving its groups."
+            async with mq.subscribe("orders", group="billing", push=True) as consumer:
+                await publish_numbers(mq, "orders", range(100, 110))
+                found: list[int] = []
+                async with asyncio.timeout(PATIENCE_S):
+                    async for message in consumer:
+                        found.append(int(message.value or b""))
+                        if found[-1] == 109:
+                            break
+                assert set(range(100, 110)) <= set(found)
+                described = await mq.groups.describe("billing")
+                assert [member.name for member in described.members] == ["test"]
+            # Who leaves in order is not lost.
+            found_clients = await mq.clients.list()
+            assert [one.name for one in found_clients.clients if one.state == "lost"] == ["first"]
+        async with penstock.connect(broker.address, client_name="later") as mq:
+            found_clients = await mq.clients.list()
+            assert [one.name for one in found_clients.clients if one.state == "lost"] == ["first"]
+
+
 async def test_a_hostile_client_harms_only_itself(tmp_path: Path) -> None:
     """R-DEL-6, R-DEL-8: answers twice, late, to nothing, with rubbish; credit below nothing."""
     with BrokerProcess(tmp_path, *IMPATIENT) as broker:

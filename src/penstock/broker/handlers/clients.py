@@ -34,6 +34,7 @@ async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.L
             connected_at_ms=client.connected_at_ms,
             heard_at_ms=context.clients.heard_at_ms(client),
             protocol=client.protocol,
+            groups=context.clients.groups_of(client.session) if isinstance(client, Client) else (),
         )
         described.streams.extend(map(_described, streams))
     for lost in context.clients.lost:
