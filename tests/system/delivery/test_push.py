@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -420,6 +421,70 @@ def test_the_command_line_reads_what_is_pushed(tmp_path: Path) -> None:
         )
         assert refused.returncode == 1
         assert "No client 'nobody' is connected to any broker" in refused.stderr
+
+
+async def test_an_operator_parks_and_resumes_from_the_command_line(tmp_path: Path) -> None:
+    """R-DEL-7, R-DEL-8: one group of a client or all of them; the list says how it stands."""
+    with (
+        BrokerProcess(tmp_path / "data") as broker,
+        consumer_process(broker.address, "billing-7", tmp_path) as consumer,
+    ):
+        at = ("--bootstrap", broker.address)
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await publish_numbers(mq, "orders", range(10))
+            await until(lambda: len(consumer.numbers) == 10)
+
+            async def command(*words: str) -> str:
+                return await asyncio.to_thread(penstock_cli, "clients", *words, *at)
+
+            await command("park", "billing-7", "--group", "another")
+            await publish_numbers(mq, "orders", range(10, 20))
+            await until(lambda: len(consumer.numbers) == 20)
+            await command("park", "billing-7", "--group", "billing")
+            await publish_numbers(mq, "orders", range(20, 30))
+            listed = json.loads(await command("list", "--json"))
+            [record] = [one for one in listed["clients"] if one["name"] == "billing-7"]
+            assert (record["state"], record["groups"]) == ("parked", ["billing"])
+            [stream] = record["streams"]
+            assert (stream["state"], stream["topic"], stream["delivered"]) == (
+                "parked",
+                "orders",
+                20,
+            )
+            table = await command("list")
+            assert "An operator has parked it." in table
+            assert consumer.numbers == list(range(20))
+            await command("resume", "billing-7")
+            await until(lambda: len(consumer.numbers) == 30)
+            assert consumer.numbers == list(range(30))
+
+
+async def test_a_stopped_client_with_much_credit_costs_the_broker_no_memory(
+    tmp_path: Path,
+) -> None:
+    """R-DEL-6, R-DEL-8: a hundred megabytes wait for it in the log, and nowhere else."""
+    with (
+        BrokerProcess(tmp_path / "data") as broker,
+        consumer_process(broker.address, "stopped", tmp_path) as consumer,
+    ):
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await mq.admin.create_topic("ballast", 1, {"durability": "os"})
+            await publish_numbers(mq, "orders", range(1))
+            await until(lambda: len(consumer.numbers) == 1)
+            ballast = b"0" * 100_000
+
+            async def publish(topic: str) -> None:
+                async with mq.producer() as producer:
+                    for _ in range(1_000):
+                        await producer.send(topic, ballast)
+
+            await publish("ballast")  # what publishing itself takes is taken now
+            consumer.signal(signal.SIGSTOP)
+            before = broker.resident_bytes()
+            await publish("orders")
+            await client_when(mq, "stopped", lambda one: one.streams[0].in_flight > 0)
+            grown = broker.resident_bytes() - before
+            assert grown < 24 * MIB, f"{grown / MIB:.1f} MiB more"
 
 
 def penstock_cli(*words: str, text: str = "") -> str:
