@@ -34,6 +34,7 @@ class PushedClient:
 
     def __init__(self) -> None:
         self.is_silent = False
+        self.now_ms = 0
         self.refuses_with: PenstockError | None = None
         self.deliveries: list[Delivery] = []
         self.endings: list[pb.PushEndedRequest] = []
@@ -53,7 +54,8 @@ class PushedClient:
         if self.is_silent:
             channel.leave_unanswered()
         else:
-            channel.answer(message_id, number, b"")
+            answer = pb.DeliverResponse(now_ms=self.now_ms)
+            channel.answer(message_id, number, answer.SerializeToString())
 
     async def open(
         self,

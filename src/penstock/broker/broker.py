@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -31,6 +32,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.group_log import GroupLog
 from penstock.broker.handlers.claims import who_may_write
+from penstock.broker.handlers.group_members import groups_of
 from penstock.broker.handlers.hello import Hello
 from penstock.broker.handlers.share_groups import read_share, write_share
 from penstock.broker.handover import hand_over
@@ -238,6 +240,7 @@ class Broker:
                 internal_replication_factor=config.internal_replication_factor,
             ),
         )
+        ground.clients.groups_of = partial(groups_of, context)
         return context
 
     def _start_keeping(

@@ -2,7 +2,8 @@
 
 Not what is delivered to it. A client of our own protocol is known from its hello on, a Kafka client
 from its request for versions on, which is its first. One is *lost* when its connection broke, when
-it answered no ping, or when it went with push streams open; who closes in an orderly way is not.
+it answered no ping, or when it went with push streams open or as a member of groups; who closes in
+an orderly way is not.
 The invariant: a record is here exactly as long as its connection is open, so whoever finds one may
 call its client.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,6 +24,7 @@ from penstock.net.connection import Connection
 
 Protocol = Literal["penstock", "kafka"]
 _LEFT: Final = "It left without closing its push streams."
+_LEFT_GROUPS: Final = "It went without leaving its groups."
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +77,8 @@ class Clients:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.groups_of: Callable[[Session], Sequence[str]] = lambda _: ()
+        """Which groups a client is in; known once the broker has begun to look after groups."""
         self._clients: dict[int, Client] = {}
         self._kafka_clients: dict[Connection, KafkaClient] = {}
         self._lost: deque[LostClient] = deque(maxlen=CLIENTS_LOST_MAX)
@@ -147,6 +151,8 @@ class Clients:
             self._remember(client, error.message)
         elif client.session.push_stream_count:
             self._remember(client, _LEFT)
+        elif self.groups_of(client.session):
+            self._remember(client, _LEFT_GROUPS)
 
     def _remember(self, client: Client | KafkaClient, reason: str) -> None:
         self._lost.append(

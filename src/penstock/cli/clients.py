@@ -32,7 +32,8 @@ def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> No
 
     A client is alive; slow, when it has no credit left or did not answer in time; parked, when it
     did not answer again, or an operator has parked it; or lost, for some minutes after its
-    connection broke.
+    connection broke, or it went without leaving its groups. Groups are told by the broker that
+    looks after them.
 
     \b
     Examples:
@@ -87,7 +88,17 @@ def resume(name: Name, group: Group = None, bootstrap: Bootstrap = DEFAULT_BOOTS
     run_with_client(bootstrap, work)
 
 
-_CLIENT_COLUMNS = ("name", "state", "broker", "id", "address", "protocol", "software", "heard")
+_CLIENT_COLUMNS = (
+    "name",
+    "state",
+    "broker",
+    "id",
+    "address",
+    "protocol",
+    "software",
+    "heard",
+    "groups",
+)
 _STREAM_COLUMNS = (
     "client",
     "partition",
@@ -112,6 +123,7 @@ def _client_row(client: ClientStatus, now_ms: int) -> Row:
         "protocol": client.protocol,
         "software": client.software,
         "heard": f"{max(now_ms - client.heard_at_ms, 0) / 1000:.1f} s ago",
+        "groups": ", ".join(client.groups),
     }
 
 

@@ -8,6 +8,7 @@ of the others; it is named in what is answered.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -17,6 +18,8 @@ from penstock.model.delivery_errors import UnknownClient
 from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import LIST_CLIENTS, STEER_CLIENT, CallType, RequestT, ResponseT
+
+logger = logging.getLogger(__name__)
 
 ClientState = Literal["alive", "slow", "parked", "lost"]
 StreamState = Literal["alive", "slow", "timeout", "parked"]
@@ -59,6 +62,8 @@ class ClientStatus:
     reason: str
     """How it was lost."""
     streams: tuple[StreamStatus, ...]
+    groups: tuple[str, ...] = ()
+    """That it is a member of, by pull or push; told by the broker that looks after groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,7 @@ class ClientAdmin:
 
     async def list(self) -> ClientList:
         """Who is connected to the brokers, and who was lost in the last minutes."""
-        answers = await self._ask_all(LIST_CLIENTS, pb.ListClientsRequest())
+        answers = await _ask_all(self._routes, LIST_CLIENTS, pb.ListClientsRequest())
         clients: list[ClientStatus] = []
         silent: list[int] = []
         for broker, answer in answers.items():
@@ -98,9 +103,10 @@ class ClientAdmin:
         return await self._steer(request)
 
     async def _steer(self, request: pb.SteerClientRequest) -> int:
-        answers = await self._ask_all(STEER_CLIENT, request)
+        answers = await _ask_all(self._routes, STEER_CLIENT, request)
         told = [answer for answer in answers.values() if not isinstance(answer, PenstockError)]
         if told:
+            await self._have_remembered(request, told)
             return sum(answer.streams for answer in told)
         # Of those that failed, one that could not be asked says more than that nobody is there.
         errors = [answer for answer in answers.values() if isinstance(answer, PenstockError)]
@@ -111,20 +117,45 @@ class ClientAdmin:
             f"No client {request.client!r} is connected to any broker: see `penstock clients list`."
         )
 
-    async def _ask_all(
-        self, call: CallType[RequestT, ResponseT], request: RequestT
-    ) -> dict[int, ResponseT | PenstockError]:
-        brokers = [broker.id for broker in (await self._routes.metadata()).brokers]
+    async def _have_remembered(
+        self, request: pb.SteerClientRequest, told: Sequence[pb.SteerClientResponse]
+    ) -> None:
+        """By every broker: the client's partitions may be led by another one tomorrow."""
+        for name in {answer.name for answer in told}:
+            groups = {request.group}
+            if request.park:
+                groups = {group for one in told if one.name == name for group in one.groups}
+            for group in groups:
+                await _remember(self._routes, name, group, park=request.park)
 
-        async def ask(broker: int) -> ResponseT | PenstockError:
-            try:
-                channel = await self._routes.broker(broker)
-                return (await channel.call(call, request))[0]
-            except PenstockError as error:
-                return error
 
-        answers: Sequence[ResponseT | PenstockError] = await asyncio.gather(*map(ask, brokers))
-        return dict(zip(brokers, answers, strict=True))
+async def forget_park(routes: Routes, client_name: str, group: str) -> None:
+    """A client goes on that an operator had parked: no broker is to park it again for that."""
+    try:
+        await _remember(routes, client_name, group, park=False)
+    except PenstockError as error:
+        logger.warning("Brokers may still take %s for parked: %s", client_name, error)
+
+
+async def _remember(routes: Routes, client_name: str, group: str, *, park: bool) -> None:
+    request = pb.SteerClientRequest(client=client_name, park=park, group=group, only_remembers=True)
+    await _ask_all(routes, STEER_CLIENT, request)
+
+
+async def _ask_all(
+    routes: Routes, call: CallType[RequestT, ResponseT], request: RequestT
+) -> dict[int, ResponseT | PenstockError]:
+    brokers = [broker.id for broker in (await routes.metadata()).brokers]
+
+    async def ask(broker: int) -> ResponseT | PenstockError:
+        try:
+            channel = await routes.broker(broker)
+            return (await channel.call(call, request))[0]
+        except PenstockError as error:
+            return error
+
+    answers: Sequence[ResponseT | PenstockError] = await asyncio.gather(*map(ask, brokers))
+    return dict(zip(brokers, answers, strict=True))
 
 
 def _client(broker: int, client: pb.ListClientsResponse.Client) -> ClientStatus:
@@ -141,6 +172,7 @@ def _client(broker: int, client: pb.ListClientsResponse.Client) -> ClientStatus:
         lost_at_ms=client.lost_at_ms or None,
         reason=client.reason,
         streams=tuple(map(_stream, client.streams)),
+        groups=tuple(client.groups),
     )
 
 

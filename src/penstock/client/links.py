@@ -64,6 +64,11 @@ class Links:
         self._identities: dict[Channel, tuple[int, int]] = {}
         self._closed = False
 
+    @property
+    def client_name(self) -> str:
+        """What brokers know this client by."""
+        return self._config.client_name
+
     def serve(self, number: int, handler: Handler) -> None:
         """Let brokers call this client: the handler answers, on any channel."""
         assert number not in self._handlers, f"two handlers of {type_name(number)}"

@@ -8,6 +8,7 @@ what was pushed and not taken is bounded as with a `Fetcher`, and by messages to
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection
@@ -15,6 +16,7 @@ from functools import partial
 from typing import Final
 
 from penstock.client.backoff import Backoff
+from penstock.client.client_admin import forget_park
 from penstock.client.fetcher import FETCH_BYTES_MIN, Chunk, Feed, Fetcher, FetcherConfig
 from penstock.client.pushes import Pushes, PushStream
 from penstock.client.routes import Routes
@@ -56,6 +58,8 @@ class PushFetcher(Fetcher):
         self.member_id = ""
         """Whom the group knows this reader as, if it is a member."""
         self._streams: dict[Feed, _FeedStream] = {}
+        # Brokers that are told that the reader has resumed what an operator had parked.
+        self._telling: asyncio.Task[None] | None = None
 
     def take(self) -> Chunk | None:
         chunk = super().take()
@@ -70,6 +74,9 @@ class PushFetcher(Fetcher):
             if isinstance(feed.failure, Parked):
                 feed.failure = None  # whoever resumes it knows
             stream.resume(is_automatic=False)
+            if stream.is_parked_by_operator and (self._telling is None or self._telling.done()):
+                told = forget_park(self._routes, self._pushes.client_name, self._group)
+                self._telling = self._scope.start(told, name=f"resume of {feed}")
 
     async def close(self) -> None:
         for stream in self._streams.values():
@@ -160,6 +167,7 @@ class PushFetcher(Fetcher):
 
     def parked(self, stream: _FeedStream, error: PenstockError, *, by_operator: bool) -> None:
         stream.is_parked = True
+        stream.is_parked_by_operator = by_operator
         feed = stream.feed
         if by_operator:
             logger.warning("What is pushed of %s waits for a resume: %s", feed, error)
@@ -198,6 +206,7 @@ class _FeedStream:
         "feed",
         "generation",
         "is_parked",
+        "is_parked_by_operator",
         "stream",
     )
 
@@ -211,6 +220,7 @@ class _FeedStream:
         self.credit_messages = credit_messages
         self.credit_bytes = credit_bytes
         self.is_parked = False
+        self.is_parked_by_operator = False
         # Messages and bytes of each chunk that the reader has not taken.
         self.charges: deque[tuple[int, int]] = deque()
         self._fetcher = fetcher

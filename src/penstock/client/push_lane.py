@@ -22,7 +22,7 @@ from penstock.model.delivery_errors import Parked, UnknownStream
 from penstock.model.errors import BatchError, ConnectionLost, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import OPEN_PUSH
+from penstock.protocol.calls import OPEN_PUSH, PING
 from penstock.records import decode_messages
 
 logger = logging.getLogger(__name__)
@@ -79,10 +79,13 @@ class PushLane:
             # The first retry is at once, with a new route; from then on there are waits.
             await asyncio.sleep(self._backoff.wait_s(self._failures - 1))
 
-    def resume(self) -> None:
-        """Let it go on, if it is parked, whoever had it so."""
-        if self._stream is not None and self._stream.is_parked:
-            self._stream.resume(is_automatic=False)
+    def resume(self) -> bool:
+        """Let it go on, if it is parked, whoever had it so. Whether that was an operator."""
+        stream = self._stream
+        if stream is None or not stream.is_parked:
+            return False
+        stream.resume(is_automatic=False)
+        return stream.is_parked_by_operator
 
     async def _push(self) -> PenstockError:
         """Have one stream, until it ends: by what it does."""
@@ -92,6 +95,7 @@ class PushLane:
         stream = self._stream = _LaneStream(self, request.credit_messages, request.credit_bytes)
         stream.stream = self._pushes.open(channel, stream)
         request.stream = stream.stream.number
+        request.now_ms = self._pushes.now_ms()
         try:
             await channel.call(OPEN_PUSH, request)
             return await stream.ended
@@ -126,12 +130,18 @@ class PushedHold(Hold):
     def __init__(
         self, stream: _LaneStream, request: pb.DeliverRequest, size_bytes: int, now_s: float
     ) -> None:
-        super().__init__(stream.lane.partition, request.leases, now_s, request.lease_ms / 1000)
+        # It may have waited for this process, or for the network, longer than the lease is.
+        leased_s = min(request.leased_at_ms / 1000, now_s) if request.leased_at_ms else now_s
+        super().__init__(stream.lane.partition, request.leases, leased_s, request.lease_ms / 1000)
         self.stream = stream
         self.delivery = request.delivery
         self._credit_messages = request.messages
         self._size_bytes = size_bytes
         self._waiting = 0
+
+    def is_late(self, timeout_ms: int, now_s: float) -> bool:
+        """Whether the broker may have given up waiting for its answer."""
+        return bool(timeout_ms) and now_s - self.leased_at_s >= timeout_ms / 1000
 
     def arrived(self, messages: int) -> None:
         """So many wait for the reader."""
@@ -155,11 +165,13 @@ class _LaneStream:
     __slots__ = (
         "_credit_bytes",
         "_credit_messages",
+        "_late",
         "_loop",
         "_owed_bytes",
         "_owed_messages",
         "ended",
         "is_parked",
+        "is_parked_by_operator",
         "lane",
         "stream",
     )
@@ -169,12 +181,15 @@ class _LaneStream:
     def __init__(self, lane: PushLane, credit_messages: int, credit_bytes: int) -> None:
         self.lane = lane
         self.is_parked = False
+        self.is_parked_by_operator = False
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[PenstockError] = self._loop.create_future()
         self._credit_messages = credit_messages
         self._credit_bytes = credit_bytes
         self._owed_messages = 0
         self._owed_bytes = 0
+        # Deliveries that came late, until it is known that they are still this member's.
+        self._late: list[tuple[PushedHold, memoryview]] = []
 
     def owe(self, messages: int, size_bytes: int) -> None:
         """Give credit back, in large pieces: half of it is always the broker's."""
@@ -207,6 +222,25 @@ class _LaneStream:
         elif not isinstance(error, ConnectionLost | UnknownStream | Parked):
             self._end(error)  # not known whether it goes on: another stream does
 
+    def _ask_about(self, hold: PushedHold, payload: memoryview) -> None:
+        """That it was withdrawn may be on its way behind it: what the broker answers to this comes
+        behind that too."""
+        if not self._late:
+            self.stream.channel.start_call(PING.number, b"", (), self._answered)
+        self._late.append((hold, payload))
+
+    def _answered(self, error: PenstockError | None, *_: memoryview) -> None:
+        late, self._late = self._late, []
+        if self.ended.done():
+            return
+        try:
+            if error is not None:
+                raise error
+            for hold, payload in late:
+                self.lane.delivered(hold, payload)
+        except PenstockError as problem:
+            self._end(problem)
+
     def _end(self, error: PenstockError) -> None:
         if not self.ended.done():
             self.ended.set_result(error)
@@ -218,7 +252,10 @@ class _LaneStream:
             return
         try:
             hold = PushedHold(self, request, len(payload), self._loop.time())
-            self.lane.delivered(hold, payload)
+            if self._late or hold.is_late(request.timeout_ms, self._loop.time()):
+                self._ask_about(hold, payload)
+            else:
+                self.lane.delivered(hold, payload)
         except PenstockError as error:
             self._end(error)
 
@@ -226,7 +263,12 @@ class _LaneStream:
         self, error: PenstockError, *, by_operator: bool, withdrawn: Collection[int]
     ) -> None:
         self.is_parked = True
+        self.is_parked_by_operator = by_operator
         self.lane.buffer.drop(lambda hold: self._has(hold) and hold.delivery in withdrawn)
+        for hold, _ in self._late:
+            if hold.delivery in withdrawn:
+                hold.arrived(0)
+        self._late = [one for one in self._late if one[0].delivery not in withdrawn]
         self.lane.parked(self, error, by_operator=by_operator)
 
     def on_ended(self, error: PenstockError) -> None:

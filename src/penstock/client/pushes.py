@@ -70,6 +70,7 @@ class Pushes:
 
     def __init__(self, links: Links) -> None:
         self._loop = asyncio.get_running_loop()
+        self.client_name = links.client_name
         # By numbers that no other stream of this client had.
         self._streams: dict[int, PushStream] = {}
         self._next_number = 1
@@ -95,6 +96,10 @@ class Pushes:
             request = pb.ClosePushRequest(stream=stream.number)
             stream.channel.tell(pb.CALL_CLOSE_PUSH, request.SerializeToString())
 
+    def now_ms(self) -> int:
+        """What a broker is told so that it can say when, by this clock, it leased messages."""
+        return int(self._loop.time() * 1000)
+
     def end(self) -> None:
         """The client ends; whoever opened streams has closed them."""
         if self._timer is not None:
@@ -110,7 +115,10 @@ class Pushes:
         stream = self._find(channel, request.stream)
         if stream.is_new(request.delivery):
             stream.receiver.on_delivery(request, payload)
-        channel.answer(message_id, pb.CALL_DELIVER, b"")
+        answer = b""
+        if request.leases:
+            answer = pb.DeliverResponse(now_ms=self.now_ms()).SerializeToString()
+        channel.answer(message_id, pb.CALL_DELIVER, answer)
 
     def _on_push_ended(
         self, channel: Channel, message_id: int, envelope: memoryview, payload: memoryview

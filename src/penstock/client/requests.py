@@ -58,7 +58,7 @@ class Requests:
         self, topic: str, headers: Headers | None, timeout_s: float, publish: Publish
     ) -> Message:
         """The reply. TimedOut if none came; ConnectionLost if it can come no more."""
-        if timeout_s <= 0:
+        if not timeout_s > 0:  # nor what is no number
             raise InvalidRequest(f"The timeout is {timeout_s} s: it must be more than nothing.")
         if len(self._waiting) >= REQUESTS_WAITING_MAX:
             raise Busy(f"{REQUESTS_WAITING_MAX} requests wait for replies: send fewer at once.")

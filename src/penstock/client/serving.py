@@ -198,9 +198,12 @@ class _Serving:
 
     async def finish(self) -> None:
         self._runner = None
-        if self._tasks:
-            timeout_s = self._config.finish_timeout_ms / 1000
-            _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
+        if not self._tasks:
+            return
+        try:
+            await asyncio.wait(self._tasks, timeout=self._config.finish_timeout_ms / 1000)
+        finally:  # also when it is cancelled once more: nobody works on without a consumer
+            late = list(self._tasks)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

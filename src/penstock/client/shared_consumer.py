@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from penstock.client.client_admin import forget_park
 from penstock.client.config import ClientConfig
 from penstock.client.lease_buffer import LeaseBuffer
 from penstock.client.lease_keeper import LeaseKeeper
@@ -188,8 +189,10 @@ class SharedConsumer(Settling, Replying):
 
     def resume(self) -> None:
         """Go on where a broker has parked what it pushes, whoever had it do so."""
-        for lane in self._push_lanes.values():
-            lane.resume()
+        parked_by_operator = [lane.resume() for lane in self._push_lanes.values()]
+        if any(parked_by_operator):
+            told = forget_park(self._routes, self._pushes.client_name, self._settings.group)
+            self._scope.start(told, name=f"resume of {self._settings.group}")
 
     # --- helpers -------------------------------------------------------------------------------
 

@@ -1463,7 +1463,7 @@ class DeadLetterResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class OpenPushRequest(_message.Message):
-    __slots__ = ("stream", "group", "member_id", "topic", "partition", "shared", "offset", "filter", "credit_messages", "credit_bytes", "member_epoch")
+    __slots__ = ("stream", "group", "member_id", "topic", "partition", "shared", "offset", "filter", "credit_messages", "credit_bytes", "member_epoch", "now_ms")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1475,6 +1475,7 @@ class OpenPushRequest(_message.Message):
     CREDIT_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
     stream: int
     group: str
     member_id: str
@@ -1486,7 +1487,8 @@ class OpenPushRequest(_message.Message):
     credit_messages: int
     credit_bytes: int
     member_epoch: int
-    def __init__(self, stream: _Optional[int] = ..., group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., offset: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., member_epoch: _Optional[int] = ...) -> None: ...
+    now_ms: int
+    def __init__(self, stream: _Optional[int] = ..., group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., offset: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., credit_messages: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., member_epoch: _Optional[int] = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class OpenPushResponse(_message.Message):
     __slots__ = ()
@@ -1517,7 +1519,7 @@ class ClosePushResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class DeliverRequest(_message.Message):
-    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark", "messages", "has_gaps")
+    __slots__ = ("stream", "delivery", "next_offset", "leases", "lease_ms", "high_watermark", "messages", "has_gaps", "leased_at_ms", "timeout_ms")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -1526,6 +1528,8 @@ class DeliverRequest(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     HAS_GAPS_FIELD_NUMBER: _ClassVar[int]
+    LEASED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     stream: int
     delivery: int
     next_offset: int
@@ -1534,11 +1538,15 @@ class DeliverRequest(_message.Message):
     high_watermark: int
     messages: int
     has_gaps: bool
-    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ..., messages: _Optional[int] = ..., has_gaps: _Optional[bool] = ...) -> None: ...
+    leased_at_ms: int
+    timeout_ms: int
+    def __init__(self, stream: _Optional[int] = ..., delivery: _Optional[int] = ..., next_offset: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[LeasedRange, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., high_watermark: _Optional[int] = ..., messages: _Optional[int] = ..., has_gaps: _Optional[bool] = ..., leased_at_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class DeliverResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("now_ms",)
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    now_ms: int
+    def __init__(self, now_ms: _Optional[int] = ...) -> None: ...
 
 class PushEndedRequest(_message.Message):
     __slots__ = ("stream", "is_parked", "error", "by_operator", "withdrawn")
@@ -1604,7 +1612,7 @@ class ListClientsResponse(_message.Message):
         parked_at_ms: int
         def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., shared: _Optional[bool] = ..., state: _Optional[str] = ..., in_flight: _Optional[int] = ..., credit: _Optional[int] = ..., delivered: _Optional[int] = ..., timeouts: _Optional[int] = ..., reason: _Optional[str] = ..., parked_at_ms: _Optional[int] = ...) -> None: ...
     class Client(_message.Message):
-        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol", "reason", "lost_at_ms")
+        __slots__ = ("id", "name", "software", "address", "state", "connected_at_ms", "heard_at_ms", "streams", "protocol", "reason", "lost_at_ms", "groups")
         ID_FIELD_NUMBER: _ClassVar[int]
         NAME_FIELD_NUMBER: _ClassVar[int]
         SOFTWARE_FIELD_NUMBER: _ClassVar[int]
@@ -1616,6 +1624,7 @@ class ListClientsResponse(_message.Message):
         PROTOCOL_FIELD_NUMBER: _ClassVar[int]
         REASON_FIELD_NUMBER: _ClassVar[int]
         LOST_AT_MS_FIELD_NUMBER: _ClassVar[int]
+        GROUPS_FIELD_NUMBER: _ClassVar[int]
         id: int
         name: str
         software: str
@@ -1627,7 +1636,8 @@ class ListClientsResponse(_message.Message):
         protocol: str
         reason: str
         lost_at_ms: int
-        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ..., reason: _Optional[str] = ..., lost_at_ms: _Optional[int] = ...) -> None: ...
+        groups: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., software: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., heard_at_ms: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ListClientsResponse.Stream, _Mapping]]] = ..., protocol: _Optional[str] = ..., reason: _Optional[str] = ..., lost_at_ms: _Optional[int] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
     clients: _containers.RepeatedCompositeFieldContainer[ListClientsResponse.Client]
@@ -1635,20 +1645,26 @@ class ListClientsResponse(_message.Message):
     def __init__(self, clients: _Optional[_Iterable[_Union[ListClientsResponse.Client, _Mapping]]] = ..., broker: _Optional[int] = ...) -> None: ...
 
 class SteerClientRequest(_message.Message):
-    __slots__ = ("client", "park", "group")
+    __slots__ = ("client", "park", "group", "only_remembers")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PARK_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    ONLY_REMEMBERS_FIELD_NUMBER: _ClassVar[int]
     client: str
     park: bool
     group: str
-    def __init__(self, client: _Optional[str] = ..., park: _Optional[bool] = ..., group: _Optional[str] = ...) -> None: ...
+    only_remembers: bool
+    def __init__(self, client: _Optional[str] = ..., park: _Optional[bool] = ..., group: _Optional[str] = ..., only_remembers: _Optional[bool] = ...) -> None: ...
 
 class SteerClientResponse(_message.Message):
-    __slots__ = ("streams",)
+    __slots__ = ("streams", "name", "groups")
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     streams: int
-    def __init__(self, streams: _Optional[int] = ...) -> None: ...
+    name: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, streams: _Optional[int] = ..., name: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DelayRequest(_message.Message):
     __slots__ = ("topic", "partition", "due_ms", "is_relative", "ordered_by_key", "token")

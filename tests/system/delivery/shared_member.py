@@ -1,10 +1,11 @@
 """A member of a shared group in a process of its own, to be stopped and killed: every message that
 comes to it and all that it says of them is written down, as it happens.
 
-python -m tests.system.delivery.shared_member BOOTSTRAP TOPIC GROUP NAME SEED LEASE_MS
+python -m tests.system.delivery.shared_member BOOTSTRAP TOPIC GROUP NAME SEED LEASE_MS HOW
 
 It behaves well most of the time; else it answers late, twice, for what others hold, fails, extends,
-releases, forgets, or leaves in the middle and comes back. A line of JSON for each event.
+releases, forgets, or leaves in the middle and comes back. A line of JSON for each event. HOW: by
+"pull", or by "push".
 """
 
 from __future__ import annotations
@@ -142,11 +143,17 @@ class Member:
 
 @contextlib.asynccontextmanager
 async def joined(
-    bootstrap: str, topic: str, group: str, name: str, lease_ms: int
+    bootstrap: str, topic: str, group: str, name: str, lease_ms: int, *, push: bool
 ) -> AsyncIterator[SharedConsumer]:
     async with penstock.connect(bootstrap, client_name=name) as mq:
         consumer = mq.share(
-            topic, group=group, lease_ms=lease_ms, attempts_max=8, backoff_ms=50, max_wait_ms=500
+            topic,
+            group=group,
+            lease_ms=lease_ms,
+            attempts_max=8,
+            backoff_ms=50,
+            max_wait_ms=500,
+            push=push,
         )
         async with consumer:
             try:
@@ -156,12 +163,16 @@ async def joined(
                 write(event="lost", member=consumer.member_id, at_s=time.monotonic())
 
 
-async def main(bootstrap: str, topic: str, group: str, name: str, seed: str, lease_ms: str) -> None:
+async def main(
+    bootstrap: str, topic: str, group: str, name: str, seed: str, lease_ms: str, how: str
+) -> None:
     life = 0
     while True:
         life += 1
         try:
-            async with joined(bootstrap, topic, group, name, int(lease_ms)) as consumer:
+            async with joined(
+                bootstrap, topic, group, name, int(lease_ms), push=how == "push"
+            ) as consumer:
                 await Member(consumer, group, int(lease_ms), f"{seed}/{life}").run()
         except PenstockError as error:
             write(event="error", what=repr(error))

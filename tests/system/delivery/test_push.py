@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock import Client
 from penstock.client.client_admin import ClientStatus
+from penstock.client.push_fetcher import PushFetcher
 from penstock.model.delivery_errors import InvalidCredit, TooManySubscriptions, UnknownStream
 from penstock.model.errors import PenstockError
 from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX
@@ -114,23 +115,23 @@ async def test_a_slow_consumer_is_not_overrun_and_slows_nobody(tmp_path: Path) -
             await mq.admin.create_topic("orders", 1, {"durability": "os"})
             await mq.publish("orders", b"first")
             taken: list[int] = []
+            sent = 0
 
             async def read_slowly() -> None:
                 async for message in slow_client.subscribe(
                     "orders", push=True, push_messages=window
                 ):
                     taken.append(message.offset)
-                    await asyncio.sleep(0.01)
+                    while sent < 100 * len(taken):
+                        await asyncio.sleep(0.01)
 
-            async def read_all() -> float:
-                began_s = time.monotonic()
+            async def read_all() -> None:
                 read = 0
                 async with mq.subscribe("orders", push=True) as consumer:
                     async for messages in consumer.batches():
                         read += len(messages)
                         if read > count:
-                            return time.monotonic() - began_s
-                raise AssertionError
+                            return
 
             slow = asyncio.create_task(read_slowly())
             await until(lambda: len(taken) == 1)
@@ -139,13 +140,13 @@ async def test_a_slow_consumer_is_not_overrun_and_slows_nobody(tmp_path: Path) -
             async with mq.producer() as producer:
                 for _ in range(count):
                     await producer.send("orders", b"x" * 1000)
+                    sent += 1
             async with asyncio.timeout(60):
                 await fast
             record = await client_when(mq, "slow", lambda client: client.state == "slow")
             [stream] = record.streams
             # What was taken when the last credit was given, the credit, and a batch of overdraft.
             assert stream.delivered + stream.in_flight < len(taken) + 3 * window + 1100
-            assert len(taken) < count / 20
             grown = broker.resident_bytes() - before
             assert grown < 24 * MIB, f"{grown / MIB:.1f} MiB more"
             slow.cancel()
@@ -158,7 +159,7 @@ async def test_a_stopped_consumer_is_parked_and_goes_on_when_it_lives_again(
 ) -> None:
     """R-DEL-8: timeout queue, dead-letter queue, resume; no message is lost."""
     with (
-        BrokerProcess(tmp_path / "data", *IMPATIENT) as broker,
+        BrokerProcess(tmp_path / "data", "push_timeout_ms=300", "push_retry_ms=3000") as broker,
         consumer_process(broker.address, "stopped", tmp_path) as consumer,
     ):
         async with penstock.connect(broker.address, client_name="test") as mq:
@@ -195,8 +196,9 @@ async def test_a_client_that_answers_no_ping_is_lost_in_bounded_time(tmp_path: P
             consumer.signal(signal.SIGSTOP)
             lost = await client_when(mq, "stopped", lambda client: client.state == "lost")
             assert lost.lost_at_ms is not None
-            # Half a second of silence, half a second for the answer, two looks a second apart.
-            assert lost.lost_at_ms - lost.heard_at_ms < 6_000
+            # Half a second of silence, half a second for the answer, two looks a second apart; and
+            # not the minute that it is unless told otherwise.
+            assert lost.lost_at_ms - lost.heard_at_ms < PATIENCE_S * 1000
             assert lost.reason == "it did not answer a ping"
             assert lost.streams == ()
             # It comes back as anybody does.
@@ -213,17 +215,55 @@ async def test_a_client_killed_in_the_middle_of_a_push_is_lost_and_its_messages_
         async with penstock.connect(broker.address, client_name="test") as mq:
             await mq.admin.create_topic("orders")
             with consumer_process(broker.address, "first", tmp_path) as first:
-                publishing = asyncio.create_task(publish_numbers(mq, "orders", range(20_000)))
+                publishing = asyncio.create_task(publish_numbers(mq, "orders", range(19_000)))
                 await until(lambda: len(first.numbers) > 1000)
                 first.signal(signal.SIGKILL)
                 lost = await client_when(mq, "first", lambda client: client.state == "lost")
                 assert lost.streams == ()
                 await publishing
+                await publish_numbers(mq, "orders", range(19_000, 20_000))
                 with consumer_process(broker.address, "second", tmp_path) as second:
                     await until(lambda: 19_999 in second.numbers)
                     seen = set(first.numbers) | set(second.numbers)
                     assert seen == set(range(20_000))
                     assert second.numbers == sorted(second.numbers)
+
+
+async def test_a_client_that_pulls_is_lost_too_when_it_is_killed(tmp_path: Path) -> None:
+    """R-DEL-6, R-DEL-7: the same loop by long polling; its record says which groups it is in, it is
+    marked, removed from its group, and the next member has its partition."""
+    with BrokerProcess(tmp_path / "data") as broker:
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await mq.admin.create_topic("orders")
+            pull = ("orders", "billing", "first", "pull")
+            first = ConsumerProcess(broker.address, "first", tmp_path, words=pull)
+            try:
+                await publish_numbers(mq, "orders", range(100))
+                await until(lambda: len(first.numbers) == 100)
+                record = await client_when(mq, "first", lambda client: client.state == "alive")
+                assert record.groups == ("billing",)
+                assert record.streams == ()
+            finally:
+                first.end()
+            lost = await client_when(mq, "first", lambda client: client.state == "lost")
+            assert lost.reason == "It went without leaving its groups."
+            async with mq.subscribe("orders", group="billing", push=True) as consumer:
+                await publish_numbers(mq, "orders", range(100, 110))
+                found: list[int] = []
+                async with asyncio.timeout(PATIENCE_S):
+                    async for message in consumer:
+                        found.append(int(message.value or b""))
+                        if found[-1] == 109:
+                            break
+                assert set(range(100, 110)) <= set(found)
+                described = await mq.groups.describe("billing")
+                assert [member.name for member in described.members] == ["test"]
+            # Who leaves in order is not lost.
+            found_clients = await mq.clients.list()
+            assert [one.name for one in found_clients.clients if one.state == "lost"] == ["first"]
+        async with penstock.connect(broker.address, client_name="later") as mq:
+            found_clients = await mq.clients.list()
+            assert [one.name for one in found_clients.clients if one.state == "lost"] == ["first"]
 
 
 async def test_a_hostile_client_harms_only_itself(tmp_path: Path) -> None:
@@ -328,6 +368,45 @@ async def test_pushes_go_on_while_leaders_die(tmp_path: Path) -> None:
                 assert numbers == list(range(partition, 900, 3))
 
 
+async def test_what_an_operator_parks_stays_so_whoever_leads(tmp_path: Path) -> None:
+    """R-DEL-8: until it is resumed by an operator, or by the application; then everywhere."""
+    with Cluster(tmp_path) as cluster:
+        async with (
+            asyncio.timeout(90),
+            penstock.connect(cluster.bootstrap, client_name="parked") as client,
+            penstock.connect(cluster.bootstrap, client_name="test") as mq,
+        ):
+            await mq.admin.create_topic("orders", 1, replicas=3)
+            async with client.subscribe("orders", push=True) as consumer:
+
+                async def parked() -> ClientStatus:
+                    return await client_when(mq, "parked", lambda one: one.state == "parked")
+
+                await client_when(mq, "parked", lambda one: bool(one.streams))
+                assert await mq.clients.park("parked") == 1
+                first = (await parked()).broker
+                cluster.kill(first)
+                await publish_numbers(mq, "orders", range(10))
+                record = await parked()
+                assert record.broker != first
+                assert record.streams[0].reason == "An operator has parked it."
+                # By its id, though others remember it by its name.
+                assert await mq.clients.resume(str(record.id)) == 1
+                assert await read_numbers(consumer, 10) == list(range(10))
+                cluster.start(first)
+                assert await mq.clients.park("parked") == 1
+                await parked()
+                await publish_numbers(mq, "orders", range(10, 20))
+                consumer.resume()
+                assert await read_numbers(consumer, 10) == list(range(10, 20))
+                assert isinstance(consumer._fetcher, PushFetcher)
+                assert consumer._fetcher._telling is not None
+                await consumer._fetcher._telling
+                cluster.kill(record.broker)
+                await publish_numbers(mq, "orders", range(20, 30))
+                assert await read_numbers(consumer, 10) == list(range(20, 30))
+
+
 def test_the_command_line_reads_what_is_pushed(tmp_path: Path) -> None:
     """R-DEL-6: and lists who is there (R-DEL-7)."""
     with BrokerProcess(tmp_path) as broker:
@@ -343,6 +422,70 @@ def test_the_command_line_reads_what_is_pushed(tmp_path: Path) -> None:
         )
         assert refused.returncode == 1
         assert "No client 'nobody' is connected to any broker" in refused.stderr
+
+
+async def test_an_operator_parks_and_resumes_from_the_command_line(tmp_path: Path) -> None:
+    """R-DEL-7, R-DEL-8: one group of a client or all of them; the list says how it stands."""
+    with (
+        BrokerProcess(tmp_path / "data") as broker,
+        consumer_process(broker.address, "billing-7", tmp_path) as consumer,
+    ):
+        at = ("--bootstrap", broker.address)
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await publish_numbers(mq, "orders", range(10))
+            await until(lambda: len(consumer.numbers) == 10)
+
+            async def command(*words: str) -> str:
+                return await asyncio.to_thread(penstock_cli, "clients", *words, *at)
+
+            await command("park", "billing-7", "--group", "another")
+            await publish_numbers(mq, "orders", range(10, 20))
+            await until(lambda: len(consumer.numbers) == 20)
+            await command("park", "billing-7", "--group", "billing")
+            await publish_numbers(mq, "orders", range(20, 30))
+            listed = json.loads(await command("list", "--json"))
+            [record] = [one for one in listed["clients"] if one["name"] == "billing-7"]
+            assert (record["state"], record["groups"]) == ("parked", ["billing"])
+            [stream] = record["streams"]
+            assert (stream["state"], stream["topic"], stream["delivered"]) == (
+                "parked",
+                "orders",
+                20,
+            )
+            table = await command("list")
+            assert "An operator has parked it." in table
+            assert consumer.numbers == list(range(20))
+            await command("resume", "billing-7")
+            await until(lambda: len(consumer.numbers) == 30)
+            assert consumer.numbers == list(range(30))
+
+
+async def test_a_stopped_client_with_much_credit_costs_the_broker_no_memory(
+    tmp_path: Path,
+) -> None:
+    """R-DEL-6, R-DEL-8: a hundred megabytes wait for it in the log, and nowhere else."""
+    with (
+        BrokerProcess(tmp_path / "data") as broker,
+        consumer_process(broker.address, "stopped", tmp_path) as consumer,
+    ):
+        async with penstock.connect(broker.address, client_name="test") as mq:
+            await mq.admin.create_topic("ballast", 1, {"durability": "os"})
+            await publish_numbers(mq, "orders", range(1))
+            await until(lambda: len(consumer.numbers) == 1)
+            ballast = b"0" * 100_000
+
+            async def publish(topic: str) -> None:
+                async with mq.producer() as producer:
+                    for _ in range(1_000):
+                        await producer.send(topic, ballast)
+
+            await publish("ballast")  # what publishing itself takes is taken now
+            consumer.signal(signal.SIGSTOP)
+            before = broker.resident_bytes()
+            await publish("orders")
+            await client_when(mq, "stopped", lambda one: one.streams[0].in_flight > 0)
+            grown = broker.resident_bytes() - before
+            assert grown < 24 * MIB, f"{grown / MIB:.1f} MiB more"
 
 
 def penstock_cli(*words: str, text: str = "") -> str:

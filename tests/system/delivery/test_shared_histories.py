@@ -2,8 +2,8 @@
 saw and said is recorded, and checked at the end (R-DEL-3, R-DEL-7).
 
 Members crash, are stopped for longer than a lease, answer late, twice, for what they do not hold,
-disconnect and come back; brokers are killed, and leadership is moved. HISTORY_SECONDS makes the
-troubles last longer.
+disconnect and come back, half of them in the middle of a push; brokers are killed, and leadership
+is moved. HISTORY_SECONDS makes the troubles last longer.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class MemberProcess:
     def __init__(self, bootstrap: str, folder: Path, number: int) -> None:
         self._command = [sys.executable, "-m", "tests.system.delivery.shared_member", bootstrap]
         self._command += [TOPIC, GROUP, f"m{number}", str(number), str(LEASE_MS)]
+        self._command += ["push" if number % 2 else "pull"]
         self._folder = folder
         self._number = number
         # Each life's file, and when it was killed.

@@ -159,6 +159,47 @@ async def test_a_parked_stream_is_resumed_and_what_went_to_others_is_not_handed_
             assert consumer.lost_count == 0
 
 
+async def test_what_comes_late_is_handed_out_only_if_it_was_not_withdrawn() -> None:
+    """R-DEL-8: also where so much has come that this is read long before the broker's word."""
+    async with clients("a", "b", push_timeout_ms=50, push_retry_ms=5) as (raw, [mq, other]):
+        await raw.create("jobs")
+        async with mq.share("jobs", group="workers", push=True) as consumer:
+            await publish(raw, range(1))
+            await (await take(consumer, 1))[0].ack()
+            await consumer.commit()
+            go_on = stall(mq)
+            for _ in range(3):
+                await raw.produce("jobs", batch([b"x" * 700_000]))
+            await until_state(raw, "a", "parked")
+            async with other.share("jobs", group="workers", push=True) as helper:
+                helped = await take(helper, 3)
+                reading = asyncio.create_task(consumer.fetch(1))
+                await asyncio.sleep(0)
+                go_on()
+                await until_state(raw, "a", "alive")
+                for message in helped:
+                    await message.ack()
+                await helper.commit()
+            await publish(raw, range(4, 5))
+            async with asyncio.timeout(10):
+                assert numbers(await reading) == [4]
+
+
+async def test_what_comes_late_and_is_this_members_still_is_handed_out() -> None:
+    """R-DEL-8: the broker has not given it up, though it waits for the answer no longer."""
+    async with clients("a", push_timeout_ms=50, push_retry_ms=60_000) as (raw, [mq]):
+        await raw.create("jobs")
+        async with mq.share("jobs", group="workers", push=True) as consumer:
+            await publish(raw, range(1))
+            await take(consumer, 1)
+            go_on = stall(mq)
+            await publish(raw, range(1, 4))
+            await until_state(raw, "a", "slow")
+            go_on()
+            assert numbers(await take(consumer, 3)) == [1, 2, 3]
+            await until_state(raw, "a", "alive")
+
+
 async def test_a_reader_may_resume_by_itself() -> None:
     """R-DEL-8: parked until the consumer sends resume."""
     async with clients("a", push_timeout_ms=5, push_retry_ms=5) as (raw, [mq]):

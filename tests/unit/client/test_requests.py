@@ -111,6 +111,12 @@ async def test_what_cannot_be_published_is_told(broker: FakeBroker, mq: Client) 
     assert not mq._connection().requests._waiting
 
 
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan")])
+async def test_a_time_that_makes_no_sense_is_refused(mq: Client, timeout_s: float) -> None:
+    with pytest.raises(InvalidRequest, match="must be more than nothing"):
+        await mq.request("prices", b"tea", timeout=timeout_s)
+
+
 async def test_requests_that_wait_are_bounded(
     broker: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,28 @@ async def test_handlers_that_do_not_end_are_cut_off_and_not_acknowledged() -> No
         assert await committed(mq) == 1
 
 
+async def test_who_is_cancelled_once_more_leaves_no_handler_at_work() -> None:
+    """As with two presses of Ctrl-C: the first waits for handlers, the second does not."""
+    async with orders(3) as (_, mq):
+        begun: list[int] = []
+        ended: list[int] = []
+
+        async def handle(message: Message) -> None:
+            begun.append(message.offset)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(message.offset)
+
+        task = asyncio.create_task(mq.serve(handle, "orders", group="billing"))
+        await until(lambda: len(begun) == 3)
+        task.cancel()
+        await asyncio.wait([task], timeout=0.05)
+        assert not ended
+        await cancel(task)
+        assert sorted(ended) == [0, 1, 2]
+
+
 async def test_a_handler_that_raises_is_tried_again_and_then_given_up() -> None:
     """R-DEL-9: after a number of tries, with the reason."""
     async with orders(3) as (_, mq):

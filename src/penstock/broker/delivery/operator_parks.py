@@ -1,9 +1,9 @@
 """Whom an operator has parked on this broker, so that a new stream of it is parked too (R-DEL-8).
 
-A client that is parked may connect again, or open another stream: what it is delivered stays parked
-by its name and the stream's group. Not the streams, which know for themselves; and not kept over a
-restart of the broker. The invariant: at most OPERATOR_PARKS_MAX are remembered; of more, those that
-were parked last.
+A client that is parked may connect again, or open another stream, here or after it was on another
+broker: what it is delivered stays parked by its name and the stream's group. Not the streams, which
+know for themselves; and not kept over a restart of the broker. The invariant: at most
+OPERATOR_PARKS_MAX are remembered; of more, those that were parked last.
 """
 
 from __future__ import annotations

@@ -13,16 +13,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, assert_never
 
+from penstock.broker.delivery.client_clock import ClientClock
 from penstock.broker.delivery.sources import Load, Source
 from penstock.coordination.delivery import push
 from penstock.coordination.delivery.push import Effect, Event, Push, PushSettings, State
 from penstock.model.delivery_errors import Parked, UnknownStream
-from penstock.model.errors import ConnectionLost, PenstockError
+from penstock.model.errors import ConnectionLost, MalformedFrame, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.net.channel import Channel
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import error_envelope
+from penstock.protocol.calls import error_envelope, parse
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +57,13 @@ class PushStream:
 
     __slots__ = (
         "_calls",
+        "_client_clock",
         "_clock",
         "_held",
         "_loop",
         "_sent",
         "_source",
+        "_timeout_ms",
         "_timer",
         "_timer_ms",
         "_turns",
@@ -90,6 +93,7 @@ class PushStream:
         self.name = TopicPartition(request.topic, request.partition)
         self.is_shared = request.shared
         self.machine = Push(settings)
+        self._timeout_ms = settings.timeout_ms
         self.is_closed = False
         # For `turns`: whether it is among those that wait for one.
         self.is_queued = False
@@ -97,6 +101,8 @@ class PushStream:
         self._source = source
         self._turns = turns
         self._clock = clock
+        self._client_clock = ClientClock()
+        self._client_clock.said(request.now_ms, clock.monotonic())
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -212,6 +218,8 @@ class PushStream:
             next_offset=load.next_offset,
             leases=load.leases,
             lease_ms=load.lease_ms,
+            leased_at_ms=self._client_clock.at_ms(load.leased_at_s) if load.leases else 0,
+            timeout_ms=self._timeout_ms if load.leases else 0,
             high_watermark=load.high_watermark,
             messages=load.messages,
             has_gaps=load.has_gaps,
@@ -243,7 +251,7 @@ class PushStream:
         envelope: memoryview,
         payload: memoryview,
     ) -> None:
-        del envelope, payload
+        del payload
         if self.is_closed or isinstance(error, ConnectionLost):
             return  # its end is told by itself
         if isinstance(error, UnknownStream):
@@ -252,8 +260,18 @@ class PushStream:
             logger.debug("%s refused a delivery of %s: %s", self._peer, self.name, error)
             self.handle(push.Refused(delivery))
         else:
+            if self.is_shared:
+                self._hear_clock(envelope)
             self._forget(delivery)
             self.handle(push.Answered(delivery))
+
+    def _hear_clock(self, envelope: memoryview) -> None:
+        try:
+            said_ms = parse(pb.DeliverResponse, envelope).now_ms
+        except MalformedFrame as error:
+            logger.debug("%s does not say what time it is: %s", self._peer, error)
+        else:
+            self._client_clock.said(said_ms, self._clock.monotonic())
 
     def _forget(self, delivery: int) -> None:
         """A delivery is settled: whatever else answers it is of no use."""

@@ -20,13 +20,14 @@ from penstock.broker.session import Session
 from penstock.coordination.delivery.share_settings import Lease
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
+from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 
 
 class SharedSource:
     """Of one member in one partition."""
 
-    __slots__ = ("_ask", "_group", "_leaders", "_member", "_name", "_session", "_shares")
+    __slots__ = ("_ask", "_clock", "_group", "_leaders", "_member", "_name", "_session", "_shares")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class SharedSource:
         group: str,
         member: str,
         name: TopicPartition,
+        clock: Clock,
     ) -> None:
         self._leaders = leaders
         self._shares = shares
@@ -43,6 +45,7 @@ class SharedSource:
         self._group = group
         self._member = member
         self._name = name
+        self._clock = clock
         self._ask: _PushAsk | None = None
 
     def next(self, messages_max: int, bytes_max: int, done: Done) -> None:
@@ -71,7 +74,7 @@ class SharedSource:
         partition = self._leaders.find(*self._name)
         share = self._shares.find(self._group, partition)
         found = None if share is None else share.leased_again(self._member, _leases(load))
-        return None if found is None else _load(found, partition)
+        return None if found is None else self.load(found, partition)
 
     def take_back(self, unanswered: Sequence[Load]) -> bool:
         self._give_back(unanswered)
@@ -83,6 +86,21 @@ class SharedSource:
         # of them may be why the client is gone.
         if not self._session.channel.connection.is_closed:
             self._give_back(unanswered)
+
+    def load(self, leased: Leased, partition: Partition) -> Load:
+        """What was leased just now."""
+        return Load(
+            messages=sum(last - first + 1 for first, last, _ in leased.leases),
+            payload=b"".join(leased.payload),
+            high_watermark=partition.replica.high_watermark,
+            has_gaps=True,
+            leases=[
+                pb.LeasedRange(first=first, last=last, attempt=attempt)
+                for first, last, attempt in leased.leases
+            ],
+            lease_ms=leased.lease_ms,
+            leased_at_s=self._clock.monotonic(),
+        )
 
     def taken(self) -> None:
         """What was asked for has come."""
@@ -124,7 +142,7 @@ class _PushAsk(Ask):
         self._handing_on: asyncio.Handle | None = None
 
     def answer(self, leased: Leased) -> None:
-        self._take(_load(leased, self.partition))
+        self._take(self._source.load(leased, self.partition))
 
     def refuse(self, error: PenstockError) -> None:
         self._take(error)
@@ -149,20 +167,6 @@ class _PushAsk(Ask):
     def _hand_on(self) -> None:
         self._source.taken()
         self._done(self._outcome)
-
-
-def _load(leased: Leased, partition: Partition) -> Load:
-    return Load(
-        messages=sum(last - first + 1 for first, last, _ in leased.leases),
-        payload=b"".join(leased.payload),
-        high_watermark=partition.replica.high_watermark,
-        has_gaps=True,
-        leases=[
-            pb.LeasedRange(first=first, last=last, attempt=attempt)
-            for first, last, attempt in leased.leases
-        ],
-        lease_ms=leased.lease_ms,
-    )
 
 
 def _leases(load: Load) -> list[Lease]:

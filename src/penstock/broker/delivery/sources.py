@@ -33,6 +33,8 @@ class Load:
     has_gaps: bool = False
     leases: Sequence[pb.LeasedRange] = ()
     lease_ms: int = 0
+    leased_at_s: float = 0.0
+    """From when on that counts, by the broker's clock."""
 
     @property
     def size_bytes(self) -> int:

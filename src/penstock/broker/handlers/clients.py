@@ -15,6 +15,8 @@ from penstock.coordination.delivery.push import (
     State,
 )
 from penstock.model.delivery_errors import UnknownClient
+from penstock.model.errors import InvalidRequest
+from penstock.model.limits import CLIENT_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
 
 
@@ -32,6 +34,7 @@ async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.L
             connected_at_ms=client.connected_at_ms,
             heard_at_ms=context.clients.heard_at_ms(client),
             protocol=client.protocol,
+            groups=context.clients.groups_of(client.session) if isinstance(client, Client) else (),
         )
         described.streams.extend(map(_described, streams))
     for lost in context.clients.lost:
@@ -51,8 +54,19 @@ async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.L
 
 
 async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.SteerClientResponse:
-    found = [client for client in context.clients if _is_meant(client, request.client)]
     parks = context.delivery.pushes.parks
+    if request.only_remembers:
+        if (
+            len(request.client) > CLIENT_NAME_LENGTH_MAX
+            or len(request.group) > GROUP_NAME_LENGTH_MAX
+        ):
+            raise InvalidRequest("No client or group has a name that is so long.")
+        if request.park:
+            parks.add(request.client, request.group)
+        else:
+            parks.remove(request.client, request.group)
+        return pb.SteerClientResponse(name=request.client)
+    found = [client for client in context.clients if _is_meant(client, request.client)]
     was_parked = False
     if not request.park:
         # First: a stream that is resumed may be opened anew.
@@ -61,6 +75,7 @@ async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.S
     if not found and not was_parked:
         raise UnknownClient(f"No client {request.client!r} is connected to this broker.")
     count = 0
+    groups: set[str] = set()
     for client in found:
         for stream in _streams(context, client):
             if request.group and stream.group != request.group:
@@ -71,7 +86,9 @@ async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.S
             else:
                 stream.handle(ResumeAsked(is_automatic=False))
             count += 1
-    return pb.SteerClientResponse(streams=count)
+            groups.add(stream.group)
+    name = found[0].name if found else request.client
+    return pb.SteerClientResponse(streams=count, name=name, groups=sorted(groups))
 
 
 def _is_meant(client: Client | KafkaClient, name: str) -> bool:

@@ -174,6 +174,19 @@ def _remember(
     session.on_close(_remember, partial(_lost, context, session))
 
 
+def groups_of(context: Context, session: Session) -> list[str]:
+    """The groups that members who speak on this connection are in, as far as it is this broker that
+    looks after groups."""
+    found: list[str] = []
+
+    def look(groups: Coordinator) -> None:
+        is_member = groups.table.has_member
+        found.extend(sorted({one[0] for one in session.memberships if is_member(*one)}))
+
+    context.groups.ask(lambda _: None, look)
+    return found
+
+
 def _lost(context: Context, session: Session) -> None:
     """The connection has ended of members that have not left."""
 

@@ -93,7 +93,8 @@ def _source(context: Context, session: Session, request: pb.OpenPushRequest) -> 
     # Found here, and again for each read: who leads may change.
     partition = leaders.find(*name)
     if request.shared:
-        return SharedSource(leaders, delivery.shares, session, group, member, name)
+        shares, clock = delivery.shares, context.clock
+        return SharedSource(leaders, shares, session, group, member, name, clock)
     read_batches(partition, request.offset, request.offset, 1, 1)
     if request.HasField("filter"):
         compiled = delivery.filters.compiled(request.filter)

@@ -155,6 +155,30 @@ async def test_leases_that_are_over_are_not_sent_again() -> None:
         assert a.client.numbers == [1]
 
 
+async def test_a_client_is_told_by_its_own_clock_when_messages_were_leased() -> None:
+    """R-DEL-3: it may read of them when that is long over."""
+    async with stage() as here, pushed_member(here, "a") as a:
+        await a.open()
+        await here.publish(1)
+        await until(lambda: a.offsets == [0])
+        assert a.client.deliveries[0].request.leased_at_ms == 0  # it has not said what time it is
+        a.client.now_ms = 50_000
+        here.clock.time_ms += 1_000
+        await here.publish(1)
+        await until(lambda: a.offsets == [0, 1])
+        await settled(a.client)
+        here.clock.time_ms += 1_000
+        a.client.now_ms = 2**62
+        await here.publish(1)
+        await until(lambda: a.offsets == [0, 1, 2])
+        assert a.client.deliveries[-1].request.leased_at_ms == 51_000
+        await settled(a.client)
+        here.clock.time_ms += 1_000
+        await here.publish(1)
+        await until(lambda: a.offsets == [0, 1, 2, 3])
+        assert a.client.deliveries[-1].request.leased_at_ms == 52_000
+
+
 async def test_a_closed_stream_gives_back_what_was_not_answered() -> None:
     async with stage() as here, pushed_member(here, "a") as a, pushed_member(here, "b") as b:
         await here.publish(2)

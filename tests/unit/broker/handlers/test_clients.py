@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.model.delivery_errors import Parked, UnknownClient
+from penstock.model.errors import InvalidRequest
+from penstock.protocol import calls
+from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
 from tests.kafka_support import connect
@@ -138,6 +141,29 @@ async def test_an_operators_park_lasts_over_another_stream_and_connection() -> N
             await until(lambda: len(client.deliveries) == 1)
             await client.open(stream=2)
             await until(lambda: len(client.deliveries) == 2)
+
+
+async def test_a_park_is_remembered_for_a_client_of_another_broker() -> None:
+    """R-DEL-8: its partitions may be led by this one tomorrow."""
+    async with running() as (broker, producer), pushed(broker) as client:
+        await producer.create("orders")
+        await producer.produce("orders", batch([b"a"]))
+
+        async def remember(*, park: bool, name: str = "billing-1") -> None:
+            request = pb.SteerClientRequest(
+                client=name, park=park, group="billing", only_remembers=True
+            )
+            await client.channel.call(calls.STEER_CLIENT, request)
+
+        await remember(park=True)
+        await client.hello("billing-1")
+        await client.open()
+        await until(lambda: [each.by_operator for each in client.endings] == [True])
+        await remember(park=False)
+        await client.open(stream=2)
+        await until(lambda: [each.request.stream for each in client.deliveries] == [2])
+        with pytest.raises(InvalidRequest, match="so long"):
+            await remember(park=True, name="x" * 256)
 
 
 async def test_who_was_parked_and_left_can_be_resumed() -> None:
