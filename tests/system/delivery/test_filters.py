@@ -216,6 +216,29 @@ async def test_an_expensive_filter_does_not_hold_up_the_others(broker: BrokerPro
             await asyncio.gather(*readings, return_exceptions=True)
 
 
+async def test_an_expensive_filter_of_a_shared_group_does_not_hold_up_the_others(
+    broker: BrokerProcess,
+) -> None:
+    """R-DEL-12: seconds of looking, for a group of several; meanwhile others are served."""
+    dear = " OR ".join(["region LIKE '%a_a_a_b%'"] * 7)
+    async with penstock.connect(broker.address) as mq, mq.producer(linger_ms=0) as producer:
+        async with mq.producer(compression="zstd") as filling:
+            for _ in range(4_000):
+                await filling.send("dear-jobs", b"", headers=[("region", b"a" * 4_000)])
+            await filling.send("dear-jobs", b"last", headers=[("region", b"a a a b")])
+        await producer.publish("quick", b"first")
+        async with (
+            tidy_client(broker.address) as other,
+            other.share("dear-jobs", group="workers", filter=dear) as consumer,
+        ):
+            reading = asyncio.create_task(consumer.fetch(timeout_s=6 * PATIENCE_S))
+            await until(lambda: bool(consumer.partitions))
+            for _ in range(50):
+                await producer.publish("quick", b"x")
+            assert not reading.done(), "it takes longer than fifty others"
+            assert [message.value for message in await reading] == [b"last"]
+
+
 async def test_many_filters_and_wrong_ones_leave_nothing_behind(broker: BrokerProcess) -> None:
     """R-DEL-12: what a broker keeps of filters is bounded."""
     async with tidy_client(broker.address) as mq:
