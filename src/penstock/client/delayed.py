@@ -75,6 +75,7 @@ class DelayedStatus:
 
     topics: Sequence[DelayedTopic]
     next_due_ms: int | None
+    """Of all topics; None if one was asked for."""
     delivered: int
     cancelled: int
     dropped: int
