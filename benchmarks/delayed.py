@@ -4,7 +4,9 @@ much memory the broker needs for those that wait.
 One real broker, the public client in this process. "Out" is everything due at about the same time,
 as after a downtime; messages of scattered times have to be read one by one. Lateness is from the
 time a message is due until the consumer has it, with nothing else to do. With a number, as in
-`python -m benchmarks.delayed 10000000`, only the memory for so many is measured.
+`python -m benchmarks.delayed 10000000`, only what so many that wait cost is measured: the broker's
+memory on the way there, the disk, how long it takes to start with them after SIGKILL and after an
+orderly stop, and how late a message is then.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ _VALUE: Final = b"v" * 100
 _CALL: Final = 20_000
 _LATE_MS_MAX: Final = 50.0
 _MEMORY_MB_MAX: Final = 64.0
+_MEMORY_EVERY: Final = 1_000_000
 _YEAR_S: Final = 366 * 86_400
 
 
@@ -44,25 +47,66 @@ def _memory(count: int) -> list[Row]:
         return asyncio.run(_fill(server, count))
 
 
+def _many(count: int) -> list[Row]:
+    """The same, and what so many cost besides."""
+    with servers.scratch_folder() as folder:
+        with servers.start_penstock(folder) as server:
+            rows = asyncio.run(_fill(server, count))
+            disk_mb = sum(file.stat().st_blocks for file in folder.rglob("*")) * 512 / 1e6
+            rows.append(Row(_QUESTION, f"disk for {count:,}", disk_mb, "MB"))
+            server.kill()
+        for how in ("SIGKILL", "an orderly stop"):
+            began_s = time.perf_counter()
+            with servers.start_penstock(folder) as server:
+                rows += asyncio.run(_restarted(server, count, how, began_s))
+        return rows
+
+
 async def _fill(server: Server, count: int) -> list[Row]:
+    rows = []
     async with penstock.connect(server.bootstrap) as mq:
         await mq.admin.create_topic("orders", 1)
         await mq.publish("orders", _VALUE, delay_s=_YEAR_S)
         before_mb, cpu_s, began_s = server.resident_bytes / 1e6, server.cpu_s, time.perf_counter()
-        most_mb = before_mb
+        most_mb, written = before_mb, 0
         for part in _scattered(count):
             await mq.delayed.publish_many("orders", part)
             most_mb = max(most_mb, server.resident_bytes / 1e6)
+            written += len(part)
+            if written % _MEMORY_EVERY == 0 and written < count:
+                rows.append(Row(_QUESTION, f"memory with {written:,}, at most", most_mb, "MB"))
         took_s, cpu_s = time.perf_counter() - began_s, server.cpu_s - cpu_s
         assert (await mq.delayed.describe()).pending == count + 1
     name = f"{count:,} waiting, 100 B"
     return [
+        *rows,
         Row(_QUESTION, f"in, {name}", count / took_s, "messages/s"),
         Row(_QUESTION, "broker's CPU, in", cpu_s / count * 1e6, "µs/message"),
         budgets.at_most(
             _QUESTION, f"memory grown by {name}", most_mb - before_mb, "MB", _MEMORY_MB_MAX
         ),
         Row(_QUESTION, f"memory with {name}", most_mb, "MB", f"{before_mb:.0f} MB before"),
+    ]
+
+
+async def _restarted(server: Server, count: int, how: str, began_s: float) -> list[Row]:
+    """From the start of the process until it looks after them again, and one that is due."""
+    listens_s = time.perf_counter() - began_s
+    async with penstock.connect(server.bootstrap) as mq:
+        pending = (await mq.delayed.describe()).pending
+        knows_s = time.perf_counter() - began_s
+        assert pending == count + 1, f"{pending} of {count + 1} wait after {how}"
+        topic, late_ms = how.replace(" ", "-"), list[float]()
+        await mq.admin.create_topic(topic, 1)
+        reading = asyncio.create_task(_read(mq, topic, 1, late_ms))
+        await mq.publish(topic, _VALUE, delay_s=1)
+        await reading
+    memory_mb = server.resident_bytes / 1e6
+    return [
+        Row(_QUESTION, f"after {how}: listens", listens_s, "s"),
+        Row(_QUESTION, f"after {how}: all {count:,} are known", knows_s, "s"),
+        Row(_QUESTION, f"after {how}: late, the next one", late_ms[0], "ms"),
+        Row(_QUESTION, f"after {how}: memory", memory_mb, "MB"),
     ]
 
 
@@ -113,7 +157,7 @@ async def _probe(server: Server, probes: int) -> list[float]:
     late_ms: list[float] = []
     async with penstock.connect(server.bootstrap) as mq:
         await mq.admin.create_topic("orders", 1)
-        reading = asyncio.create_task(_read(mq, probes, late_ms))
+        reading = asyncio.create_task(_read(mq, "orders", probes, late_ms))
         await asyncio.sleep(0.2)
         for _ in range(probes):
             await mq.publish("orders", _VALUE, delay_s=0.1)
@@ -122,8 +166,8 @@ async def _probe(server: Server, probes: int) -> list[float]:
     return late_ms
 
 
-async def _read(mq: Client, count: int, late_ms: list[float]) -> None:
-    async for message in mq.subscribe("orders"):
+async def _read(mq: Client, topic: str, count: int, late_ms: list[float]) -> None:
+    async for message in mq.subscribe(topic):
         late_ms.append(time.time() * 1000 - message.timestamp_ms)
         if len(late_ms) == count:
             return
@@ -139,4 +183,4 @@ def _scattered(count: int) -> Iterator[list[DelayedMessage]]:
 
 
 if __name__ == "__main__":
-    report.show(_memory(int(sys.argv[1])))
+    report.show(_many(int(sys.argv[1])))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.shares import Shares, States
 from penstock.broker.partition import Partition
@@ -153,6 +154,7 @@ class SimulatedBroker:
             States(world.coordinator.read, world.coordinator.write),
             cast("DeadLetters", world),
             cast("Filters", None),
+            cast("FairTurns", None),
             self,
         )
 

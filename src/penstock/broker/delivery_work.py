@@ -55,7 +55,7 @@ def start_delivery_work(
     starting.callback(fair_turns.close)
     forwarding = Forwarding(parts.registry, parts.leaders, parts.channels, parts.driver)
     dead_letters, filters = DeadLetters(parts.topics, forwarding, parts.clock), Filters()
-    shares = Shares(parts.partitions, states, dead_letters, filters, parts.clock)
+    shares = Shares(parts.partitions, states, dead_letters, filters, fair_turns, parts.clock)
     starting.push_async_callback(shares.stop)
     return DeliveryWork(
         forwarding=forwarding,

@@ -193,10 +193,6 @@ def produce(
       echo remind me | penstock produce reminders --delay 5m
       penstock produce jobs --ttl 60s --priority 9 < urgent.txt
     """
-    if delay is not None and at is not None:
-        raise InvalidRequest("Say either --delay or --at, not both.")
-    if ordered and delay is None and at is None:
-        raise InvalidRequest("--ordered is for delayed messages: give --delay or --at as well.")
     descriptor = os.open(file, os.O_RDONLY) if file is not None else _STDIN
     job = _Job(
         topic=topic,
@@ -214,6 +210,7 @@ def produce(
         at_ms=None if at is None else moment_ms(at, time.time_ns() // 1_000_000),
         ordered=ordered,
     )
+    _check(job)
     started = time.monotonic()
     count = _Count()
     try:
@@ -225,6 +222,20 @@ def produce(
     _report(count, time.monotonic() - started, job, as_json=as_json)
     if not finished:
         raise typer.Exit(INTERRUPTED)
+
+
+def _check(job: _Job) -> None:
+    if job.delay_ms is not None and job.at_ms is not None:
+        raise InvalidRequest("Say either --delay or --at, not both.")
+    if job.ordered and not job.is_delayed:
+        raise InvalidRequest("--ordered is for delayed messages: give --delay or --at as well.")
+    if job.is_delayed and (
+        job.acks is not Acks.ALL or job.compression is not Compression.NONE or job.exclusive
+    ):
+        raise InvalidRequest(
+            "--acks, --compression and --exclusive are not for delayed messages: the broker keeps "
+            "them durably and publishes them itself. Leave them away."
+        )
 
 
 async def _publish(mq: Client, job: _Job, count: _Count) -> bool:
@@ -287,6 +298,9 @@ async def _delay_lines(mq: Client, job: _Job, count: _Count) -> None:
                     deliver_at=due,
                     headers=job.headers,
                     partition=job.partition,
+                    tag=job.tag,
+                    ttl_s=job.ttl_s,
+                    priority=job.priority,
                 )
             )
         for receipt in await mq.delayed.publish_many(job.topic, waiting, ordered=job.ordered):

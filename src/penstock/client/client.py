@@ -141,6 +141,10 @@ class Client(Administration):
                 priority=priority,
             )
             return (await self.delayed.publish_many(topic, [waiting], ordered=ordered))[0]
+        if ordered:
+            raise InvalidRequest(
+                "`ordered` is for delayed messages: give delay_s or deliver_at as well."
+            )
         if self._publisher is None:
             self._publisher = self.producer(linger_ms=0)
         return await self._publisher.publish(

@@ -75,6 +75,7 @@ class DelayedStatus:
 
     topics: Sequence[DelayedTopic]
     next_due_ms: int | None
+    """Of all topics; None if one was asked for."""
     delivered: int
     cancelled: int
     dropped: int
@@ -104,17 +105,21 @@ class Delayed:
         given = list(messages)
         if not given:
             return []
+        dues_ms = [_due_ms(message) for message in given]  # all of them, before one is sent
         route = await self._routes.topic(topic, create=True)
+        count = route.partition_count
+        # Those without a key are spread over all partitions in turn, also where each comes alone.
+        turn = secrets.randbelow(count)
         by_partition: dict[int, list[int]] = defaultdict(list)
         for number, message in enumerate(given):
-            by_partition[_partition_of(message, number, topic, route.partition_count)].append(
-                number
-            )
+            by_partition[_partition_of(message, turn + number, topic, count)].append(number)
         receipts: dict[int, Receipt] = {}
 
         async def publish(partition: int, numbers: Sequence[int]) -> None:
             for part in _parts(given, numbers):
-                receipts.update(await self._publish(topic, partition, given, part, ordered))
+                receipts.update(
+                    await self._publish(topic, partition, given, dues_ms, part, ordered)
+                )
 
         await all_of(publish(partition, numbers) for partition, numbers in by_partition.items())
         return [receipts[number] for number in range(len(given))]
@@ -124,6 +129,7 @@ class Delayed:
         topic: str,
         partition: int,
         given: Sequence[DelayedMessage],
+        dues_ms: Sequence[int],
         numbers: Sequence[int],
         ordered: bool,
     ) -> dict[int, Receipt]:
@@ -139,7 +145,7 @@ class Delayed:
         )
         for number in numbers:
             message = given[number]
-            due_ms = _due_ms(message)
+            due_ms = dues_ms[number]
             request.due_ms.append(due_ms)
             try:
                 headers = message.all_headers(now_ms, due_ms)
@@ -196,7 +202,7 @@ class Delayed:
 
 
 def _partition_of(message: DelayedMessage, number: int, topic: str, count: int) -> int:
-    """Without a key, messages of one call are spread over all partitions in turn."""
+    """Without a key, that of its number."""
     if message.partition is not None:
         if not 0 <= message.partition < count:
             raise UnknownTopic(
@@ -218,6 +224,7 @@ def _parts(given: Sequence[DelayedMessage], numbers: Sequence[int]) -> Iterator[
     for at, number in enumerate(numbers):
         message = given[number]
         length = len(message.value or b"") + len(message.key or b"") + 64
+        length += sum(len(name) + len(value or b"") for name, value in message.headers or ())
         is_other = (message.deliver_at is None) != (given[numbers[start]].deliver_at is None)
         is_full = size_bytes + length > _CALL_BYTES or at - start >= _CALL_MESSAGES
         if at > start and (is_other or is_full):
@@ -232,13 +239,20 @@ def _due_ms(message: DelayedMessage) -> int:
     if (message.delay_s is None) == (message.deliver_at is None):
         raise InvalidDelay("Say when a message is to be delivered: by delay_s, or by deliver_at.")
     if message.deliver_at is not None:
+        try:
+            due_s = message.deliver_at.timestamp()
+        except (AttributeError, OverflowError, ValueError):
+            raise InvalidDelay(
+                f"deliver_at is {message.deliver_at!r}: give a datetime, as in datetime.now(UTC) + "
+                "timedelta(hours=1)."
+            ) from None
         # Not before 1970: that is past in any case.
-        return max(math.ceil(message.deliver_at.timestamp() * 1000), 0)
+        return max(math.ceil(due_s * 1000), 0)
     delay_s = message.delay_s
-    assert delay_s is not None
-    if not 0 <= delay_s <= DELAY_MS_MAX / 1000:
+    if not isinstance(delay_s, int | float) or not 0 <= delay_s <= DELAY_MS_MAX / 1000:
         raise InvalidDelay(
-            f"A delay is {delay_s} s: it can be from 0 to {DELAY_MS_MAX // 1000} s, ten years."
+            f"A delay is {delay_s!r}: give seconds, from 0 to {DELAY_MS_MAX // 1000}, which are "
+            "ten years."
         )
     return math.ceil(delay_s * 1000)
 

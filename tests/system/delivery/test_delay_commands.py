@@ -38,6 +38,17 @@ def test_delays_and_schedules_from_the_command_line(tmp_path: Path) -> None:
             broker, "produce", "soon", "--at", "2020-01-01", "--delay", "1s", code=1
         )
         assert "give --delay" in penstock(broker, "produce", "soon", "--ordered", code=1)
+        marks = ("--tag", "paid", "--ttl", "1h", "--priority", "9")
+        penstock(broker, "produce", "marked", "--delay", "0s", *marks, given=b"e\n")
+        shown = penstock(broker, "consume", "marked", "--max", "1", "--tag", "paid", "--json")
+        (found,) = map(json.loads, shown.splitlines())
+        names = {
+            header["name"] if isinstance(header, dict) else header[0] for header in found["headers"]
+        }
+        assert names == {"penstock-tag", "penstock-expires-ms", "penstock-priority"}
+        for refused in (("--acks", "1"), ("--compression", "zstd"), ("--exclusive", "fence")):
+            told = penstock(broker, "produce", "soon", "--delay", "1s", *refused, code=1)
+            assert "not for delayed messages" in told
         penstock(broker, "schedules", "put", "beat", "@every 1s", "beats", "alive")
         (schedule,) = json.loads(penstock(broker, "schedules", "list", "--json"))
         assert (schedule["name"], schedule["topic"]) == ("beat", "beats")

@@ -15,6 +15,7 @@ import penstock
 from penstock import Client, Consumer, Message
 from penstock.client.consumer import ConsumerSettings
 from penstock.client.producer import Compression
+from penstock.client.shared_settings import SharedConsumerSettings
 from penstock.model.delivery_errors import InvalidFilter
 from tests.cluster_support import Cluster
 from tests.system.clients import PATIENCE_S, read, tidy_client, until
@@ -214,6 +215,62 @@ async def test_an_expensive_filter_does_not_hold_up_the_others(broker: BrokerPro
             for reading in readings:
                 reading.cancel()
             await asyncio.gather(*readings, return_exceptions=True)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+async def test_a_shared_group_gets_what_passes(
+    broker: BrokerProcess, compression: Compression
+) -> None:
+    """R-DEL-12, R-DEL-3: each once, whoever asks; and the group moves past the others."""
+    topic = f"jobs-{compression}"
+    settings: SharedConsumerSettings = {
+        "group": f"workers-{compression}",
+        "tags": "odd",
+        "key_prefix": b"order-",
+        "filter": "price >= 100 AND region <> 'eu' AND timestamp > 0",
+    }
+    expected = [number for number in range(101, 3000, 2) if number % 3]
+    async with tidy_client(broker.address) as mq:
+        await publish(mq, topic, range(3000), compression)
+        found: list[int] = []
+        async with (
+            mq.share(topic, **settings) as one,
+            mq.share(topic, **settings) as two,
+        ):
+            async with asyncio.timeout(3 * PATIENCE_S):
+                while len(found) < len(expected):
+                    for consumer in (one, two):
+                        for message in await consumer.fetch(100, timeout_s=0.2):
+                            found.append(int(message.value or b""))
+                            await message.ack()
+        assert sorted(found) == expected
+        async with mq.share(topic, **settings) as consumer:
+            await publish(mq, topic, range(3000, 3100), compression)
+            [message, *_] = await consumer.fetch(timeout_s=PATIENCE_S)
+            assert message.value == b"3001"
+
+
+async def test_an_expensive_filter_of_a_shared_group_does_not_hold_up_the_others(
+    broker: BrokerProcess,
+) -> None:
+    """R-DEL-12: seconds of looking, for a group of several; meanwhile others are served."""
+    dear = " OR ".join(["region LIKE '%a_a_a_b%'"] * 7)
+    async with penstock.connect(broker.address) as mq, mq.producer(linger_ms=0) as producer:
+        async with mq.producer(compression="zstd") as filling:
+            for _ in range(4_000):
+                await filling.send("dear-jobs", b"", headers=[("region", b"a" * 4_000)])
+            await filling.send("dear-jobs", b"last", headers=[("region", b"a a a b")])
+        await producer.publish("quick", b"first")
+        async with (
+            tidy_client(broker.address) as other,
+            other.share("dear-jobs", group="workers", filter=dear) as consumer,
+        ):
+            reading = asyncio.create_task(consumer.fetch(timeout_s=6 * PATIENCE_S))
+            await until(lambda: bool(consumer.partitions))
+            for _ in range(50):
+                await producer.publish("quick", b"x")
+            assert not reading.done(), "it takes longer than fifty others"
+            assert [message.value for message in await reading] == [b"last"]
 
 
 async def test_many_filters_and_wrong_ones_leave_nothing_behind(broker: BrokerProcess) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -21,10 +23,18 @@ def test_delays_are_rounded_up_never_down() -> None:
     assert _due_ms(DelayedMessage(b"", deliver_at=past)) == 0
 
 
-@pytest.mark.parametrize("delay_s", [-0.1, float("nan"), float("inf"), 1e12])
-def test_absurd_delays_are_refused(delay_s: float) -> None:
-    with pytest.raises(InvalidDelay, match="from 0 to"):
+@pytest.mark.parametrize(
+    "delay_s", [-0.1, float("nan"), float("inf"), 1e12, "5", timedelta(seconds=5)]
+)
+def test_absurd_delays_are_refused(delay_s: Any) -> None:
+    with pytest.raises(InvalidDelay, match="give seconds, from 0 to"):
         _due_ms(DelayedMessage(b"", delay_s=delay_s))
+
+
+@pytest.mark.parametrize("at", [time.time(), "2030-01-01", datetime.min])  # noqa: DTZ901
+def test_what_is_no_time_is_refused(at: Any) -> None:
+    with pytest.raises(InvalidDelay, match="give a datetime"):
+        _due_ms(DelayedMessage(b"", deliver_at=at))
 
 
 def test_one_of_both_is_to_be_said() -> None:
@@ -60,7 +70,8 @@ def test_calls_are_not_too_large_and_of_one_sort() -> None:
     small = DelayedMessage(b"x", delay_s=1)
     dated = DelayedMessage(b"x", deliver_at=datetime.now(UTC))
     large = DelayedMessage(b"x" * 300_000, delay_s=1)
-    given = [small] * 2001 + [dated] * 2 + [large] * 3
+    heavy = DelayedMessage(b"", delay_s=1, headers=[("h", b"x" * 300_000)])
+    given = [small] * 2001 + [dated] * 2 + [large] * 2 + [heavy]
     parts = list(_parts(given, range(len(given))))
     assert [len(part) for part in parts] == [2000, 1, 2, 1, 1, 1]
     assert [number for part in parts for number in part] == list(range(len(given)))

@@ -34,7 +34,7 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.api import Registry
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
-from penstock.storage.due_index import DueReader
+from penstock.storage.due_index import LAST, DueReader
 from penstock.storage.due_run import Entry
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,8 @@ _GONE_TICKS: Final = 5
 _DUE_MAX: Final = 2**62
 # Cancellations in one record: each is looked for in the index.
 _CANCELLED_PER_TURN: Final = 50
+# Before the next that is due, when that is asked for.
+_CANCELLED_LOOKED_AT_MAX: Final = 1_000
 
 
 class DelayParts(Protocol):
@@ -236,7 +238,9 @@ class DelayService:
         for name, (pending, pending_bytes) in sorted(by_topic.items()):
             if pending > 0:
                 response.topics.add(topic=name, pending=pending, pending_bytes=pending_bytes)
-        if table.pending:
+        if table.pending and not topic:
             reader = DueReader(self._store.index, table.frontier)
-            response.next_due_ms = reader.next_due_ms() or 0
+            waiting = reader.take(LAST, _CANCELLED_LOOKED_AT_MAX)
+            # Of many that were cancelled one after another, the next of all has to do.
+            response.next_due_ms = waiting[0].due_ms if waiting else reader.next_due_ms() or 0
         return response

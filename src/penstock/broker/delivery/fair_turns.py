@@ -53,6 +53,16 @@ class Client(Protocol):
     def outbox(self) -> Room: ...
 
 
+class Unanswered:
+    """Whom work is for that nobody is sent the outcome of: it has its turn like a client."""
+
+    is_writable = True
+
+    @property
+    def outbox(self) -> Room:
+        raise AssertionError("nothing is sent, so there is always room")
+
+
 class Work(Generic[ResultT]):
     """Made by `FairTurns.begin`."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.fair_turns import FairTurns, Unanswered, Work
 from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
@@ -25,6 +26,7 @@ from penstock.coordination.delivery.unanswered import give_back, held_until_ms
 from penstock.model.errors import (
     InternalError,
     NotLeader,
+    OffsetOutOfRange,
     PenstockError,
     StaleTerm,
     UnknownGroup,
@@ -120,6 +122,8 @@ class Surroundings:
     """False after this process stood still: another may lead since then."""
     draw: Callable[[], float]
     """From 0 to 1: spreads out what failed together."""
+    turns: FairTurns
+    """For filters, which may take long."""
     dead_letters: DeadLetters
     ended: Callable[[Share, bytes | None], None]
     """Told once, with a state to keep if nothing was held any more: then nothing is in doubt."""
@@ -156,7 +160,8 @@ class Share:
         self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._feeding: asyncio.Handle | None = None
+        self._feeding: asyncio.Handle | Work[bool] | None = None
+        self._looker = Unanswered()
         self._is_over = False
 
     # --- what members do -----------------------------------------------------------------------
@@ -308,14 +313,28 @@ class Share:
             ask.answer(leased)
         if not self._waiting:
             return
-        if is_more and self._feeding is None:
-            self._feeding = self._around.loop.call_soon(self._feed_on)
-        elif not is_more:
+        if not is_more:
             self.partition.wait_for_more(self, self.go_on)
+        elif self._feeding is None and self._log.is_filtered:
+            self._feeding = self._around.turns.begin(
+                self._looker, self._log.look(self.machine), self._fed, self._not_fed
+            )
+        elif self._feeding is None:
+            self._feeding = self._around.loop.call_soon(self._fed, True)
 
-    def _feed_on(self) -> None:
+    def _fed(self, is_any: bool) -> None:
         self._feeding = None
-        self.go_on()
+        if is_any or not self.is_led:
+            self.go_on()
+        else:
+            self.partition.wait_for_more(self, self.go_on)  # nothing there that could be read
+
+    def _not_fed(self, error: PenstockError) -> None:
+        self._feeding = None
+        if isinstance(error, OffsetOutOfRange):
+            self.go_on()  # the log was cut meanwhile: from where it begins
+        else:
+            self.end(error)
 
     def _lease(self, ask: Ask) -> Leased | None:
         machine, now_ms = self.machine, self._around.now_ms()

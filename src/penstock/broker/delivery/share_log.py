@@ -1,29 +1,31 @@
 """A partition's log as one shared group sees it: what there is to hand out, and its bytes.
 
 Not who gets what. A batch is opened only where that is needed: to order by key, to filter, and
-where a header of the queue's own may stand in it. The invariants: every offset up to where it was
-read is told once, as there or as nothing to hand out; a payload has the leased messages and no
-others.
+where a header of the queue's own may stand in it. Filtering may take long, and is work in turns
+(`broker.delivery.filtered`) between two feeds. The invariants: every offset up to where it was read
+is told once, as there or as nothing to hand out; a payload has the leased messages and no others.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
+from penstock.broker.delivery.fair_turns import Pieces
+from penstock.broker.delivery.filtered import filtered_read
 from penstock.broker.partition import Partition
 from penstock.coordination.delivery.message_details import MessageDetails, details_of
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import Lease
+from penstock.coordination.filter.filters import CompiledFilter
 from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
 from penstock.model.message_headers import PREFIX
 from penstock.records import Message, decode_batch
 from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer, check_batch, read_header
 from penstock.records.slicing import SliceableBatch
-
-Matches = Callable[[Message], bool]
 
 # Read of the log in one go, and in one turn of the loop.
 _CHUNK_BYTES: Final = 256 * KIB
@@ -33,11 +35,13 @@ _OPENED_MAX: Final = 4
 _PREFIX: Final = PREFIX.encode()
 # What was found in a batch, kept for its next part: no more than a few megabytes.
 _FOUND_MAX: Final = 20_000
+# Of what passed a filter, so much is opened between two pauses: about a millisecond.
+_AT_ONCE_MESSAGES_MAX: Final = 1_000
 
 
 class _Found(NamedTuple):
-    """What a batch has for the group. A window that is full takes a part of a batch at a time: each
-    batch is looked into once, and not once for each part."""
+    """What a batch, or some of them, have for the group. A window that is full takes a part at a
+    time: each batch is looked into once, and not once for each part."""
 
     base_offset: int
     next_offset: int
@@ -86,18 +90,19 @@ class ShareLog:
     """One per share."""
 
     def __init__(
-        self, partition: Partition, *, is_ordered_by_key: bool, matches: Matches | None
+        self, partition: Partition, *, is_ordered_by_key: bool, compiled: CompiledFilter | None
     ) -> None:
-        """matches: which messages are for the group; None: all."""
+        """compiled: which messages are for the group; None: all."""
         self._partition = partition
         self._is_ordered_by_key = is_ordered_by_key
-        self._matches = matches
+        self._compiled = compiled
         self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
         self._found: _Found | None = None
 
     def feed(self, machine: SharePartition, now_ms: int) -> bool:
         """Tell the machine what there is, as far as it wants to know, in one turn of the loop.
-        True if there is more that it wants."""
+        True if there is more that it wants: then it is fed again, after `look` if the group has a
+        filter."""
         replica = self._partition.replica
         machine.forget_before(replica.log.start_offset)
         left_bytes = _TURN_BYTES
@@ -107,7 +112,11 @@ class ShareLog:
             found = self._found
             if found is not None and found.base_offset <= wanted < found.next_offset:
                 _tell(machine, found, now_ms)
+                if not _is_small(found):
+                    self._found = None
                 continue
+            if self.is_filtered:
+                return True
             chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
             left_bytes -= len(chunk)
             for header, batch in _batches(chunk):
@@ -115,6 +124,29 @@ class ShareLog:
             if machine.wanted == wanted:
                 return False  # nothing there that could be read: not again in this turn
         return False
+
+    @property
+    def is_filtered(self) -> bool:
+        return self._compiled is not None
+
+    def look(self, machine: SharePartition) -> Pieces[bool]:
+        """Find out what passes the filter, from what the machine wants to know on. Whether there is
+        something to tell it."""
+        assert self._compiled is not None, "nothing is looked for"
+        machine.forget_before(self._partition.replica.log.start_offset)
+        wanted = machine.wanted
+        if wanted is None:
+            return True
+        part = yield from filtered_read(
+            self._partition, wanted, _CHUNK_BYTES, self._compiled, _FOUND_MAX
+        )
+        found = partial(self._passed, part.payload, wanted, part.next_offset)
+        is_short = part.message_count <= _AT_ONCE_MESSAGES_MAX
+        if is_short and not any(read_header(batch).codec for batch in part.payload):
+            self._found = found()
+        else:
+            self._found = yield found
+        return part.next_offset > wanted
 
     def payload(self, leases: Sequence[Lease], bytes_max: int) -> Payload:
         """The batches of the leased messages, as far as they fit; at least those of one batch."""
@@ -163,17 +195,29 @@ class ShareLog:
         if header.is_control or not header.record_count:
             found.skipped.append((header.base_offset, header.next_offset))
         elif not self._is_plain(header, batch):
-            self._look_into(header, batch, found)
+            self._look_into(decode_batch(header, batch, OPENED_BATCH_BYTES_MAX), found)
         _tell(machine, found, now_ms)
-        is_small = len(found.skipped) + len(found.details) <= _FOUND_MAX
-        self._found = found if is_small else None
+        self._found = found if _is_small(found) else None
 
-    def _look_into(self, header: BatchHeader, batch: memoryview, found: _Found) -> None:
-        expected = header.base_offset
-        for message in decode_batch(header, batch, OPENED_BATCH_BYTES_MAX):
+    def _passed(self, payload: Sequence[Buffer], first: int, next_offset: int) -> _Found:
+        """What these batches have from the first offset on, and nothing else that is before the
+        next."""
+        found = _Found(first, next_offset, [], [])
+        messages = (
+            message
+            for batch in payload
+            for message in decode_batch(
+                read_header(batch), memoryview(batch), OPENED_BATCH_BYTES_MAX
+            )
+            if message.offset >= first
+        )
+        self._look_into(messages, found)
+        return found
+
+    def _look_into(self, messages: Iterable[Message], found: _Found) -> None:
+        expected = found.base_offset
+        for message in messages:
             offset = message.offset
-            if self._matches is not None and not self._matches(message):
-                continue  # like one that is not there
             if expected < offset:
                 found.skipped.append((expected, offset))
             expected = offset + 1
@@ -182,16 +226,20 @@ class ShareLog:
             )
             if details is not None:
                 found.details.append(details)
-        if expected < header.next_offset:
-            found.skipped.append((expected, header.next_offset))
+        if expected < found.next_offset:
+            found.skipped.append((expected, found.next_offset))
 
     def _is_plain(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether nothing in the records matters."""
-        if self._is_ordered_by_key or self._matches is not None or header.codec:
+        if self._is_ordered_by_key or header.codec:
             return False
         if header.record_count != header.last_offset_delta + 1:
             return False  # compaction has taken some
         return _PREFIX not in bytes(batch[HEADER_BYTES:])
+
+
+def _is_small(found: _Found) -> bool:
+    return len(found.skipped) + len(found.details) <= _FOUND_MAX
 
 
 def _tell(machine: SharePartition, found: _Found, now_ms: int) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.pulse import Pulse
 from penstock.broker.delivery.share import (
@@ -25,7 +26,7 @@ from penstock.broker.delivery.share import (
     Surroundings,
     Told,
 )
-from penstock.broker.delivery.share_log import Matches, ShareLog
+from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.coordination.delivery.share_partition import SharePartition
@@ -81,11 +82,13 @@ class Shares:
         states: States,
         dead_letters: DeadLetters,
         filters: Filters,
+        turns: FairTurns,
         clock: Clock,
     ) -> None:
         self._states = states
         self._dead_letters = dead_letters
         self._filters = filters
+        self._turns = turns
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         # Wall time that does not jump when somebody sets the clock: leases depend on it.
@@ -298,7 +301,7 @@ class Shares:
         log = ShareLog(
             partition,
             is_ordered_by_key=said.ordered_by_key,
-            matches=self._matches(said.filter),
+            compiled=self._filters.compiled(said.filter) if said.filter.ByteSize() else None,
         )
         around = Surroundings(
             loop=self._loop,
@@ -307,17 +310,11 @@ class Shares:
             alone_from_ms=alone_from_ms if found.is_known else 0,
             is_steady=lambda: replica.is_alone or self._pulse.is_steady,
             draw=random.random,
+            turns=self._turns,
             dead_letters=self._dead_letters,
             ended=lambda share, state: self._ended(place, share, write, state),
         )
         return Share(place.group, partition, term, machine, log, around)
-
-    def _matches(self, wanted: pb.Filter) -> Matches | None:
-        """Which messages are for the group; None: all."""
-        if not wanted.ByteSize():
-            return None
-        compiled = self._filters.compiled(wanted)
-        return lambda message: compiled.matches(message.key, message.timestamp_ms, message.headers)
 
     def _hold(self, share: Share, connection: Connected, member: str) -> None:
         """What the member holds ends with its connection."""

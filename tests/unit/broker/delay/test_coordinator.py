@@ -118,6 +118,17 @@ async def test_what_is_no_message_cannot_be_cancelled(due: tuple[int, int]) -> N
             await life.coordinator.cancel([due])
 
 
+async def test_the_next_one_is_told_of_those_that_still_wait() -> None:
+    async with living(SimulatedDisk()) as life:
+        dues = await life.delay(b"a", b"b", after_ms=[100, 200])
+        assert life.coordinator.describe("").next_due_ms == dues[0].due_ms
+        await life.coordinator.cancel([dues[0]])
+        assert life.coordinator.describe("").next_due_ms == dues[1].due_ms
+        assert life.coordinator.describe("another").next_due_ms == 0, "it does not wait for it"
+        await life.coordinator.cancel([dues[1]])
+        assert life.coordinator.describe("").next_due_ms == 0
+
+
 async def test_cancelling_and_delivering_at_once_never_does_both() -> None:
     """R-DEL-13."""
     chance = random.Random(3)

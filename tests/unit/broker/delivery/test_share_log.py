@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from penstock.broker import broker as broker_module
 from penstock.broker.context import Context
 from penstock.broker.delivery import share_log
-from penstock.broker.delivery.share_log import Matches, ShareLog
+from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import Settlement, ShareSettings
+from penstock.coordination.filter.filters import Filter, parse_filter
 from penstock.model.ids import TopicPartition
-from penstock.records import BatchBuilder, Message, decode_batch
+from penstock.records import BatchBuilder, decode_batch
 from tests.support import RawClient, running
 
 ORDERS = TopicPartition("orders", 0)
@@ -34,10 +36,9 @@ class Bench:
             builder.append(1_000, b"%d" % (number % keys), b"%d" % number, headers)
         await self.raw.produce("orders", bytearray(builder.build()))
 
-    def group(
-        self, *, ordered: bool = False, matches: Matches | None = None
-    ) -> tuple[ShareLog, SharePartition]:
-        log = ShareLog(self.partition, is_ordered_by_key=ordered, matches=matches)
+    def group(self, *, ordered: bool = False, wanted: str = "") -> tuple[ShareLog, SharePartition]:
+        compiled = parse_filter(Filter(expression=wanted)) if wanted else None
+        log = ShareLog(self.partition, is_ordered_by_key=ordered, compiled=compiled)
         settings = ShareSettings(window_max=WINDOW, is_ordered_by_key=ordered)
         return log, SharePartition.fresh(0, settings)
 
@@ -56,11 +57,25 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
         yield Bench(found[0].partitions.find(*ORDERS), raw)
 
 
+def look(log: ShareLog, machine: SharePartition) -> int:
+    """Look to the end; how often others had a turn meanwhile."""
+    pieces, outcome = log.look(machine), None
+    for turns in itertools.count():
+        try:
+            job = pieces.send(outcome)
+        except StopIteration:
+            return turns
+        outcome = None if job is None else job()
+    raise AssertionError
+
+
 def take_all(log: ShareLog, machine: SharePartition, end: int) -> list[int]:
     """All offsets, as they are leased, one after another acknowledged."""
     taken: list[int] = []
     for _ in range(10 * end):
-        log.feed(machine, 0)
+        if log.feed(machine, 0) and log.is_filtered:
+            look(log, machine)
+            log.feed(machine, 0)
         for lease in machine.lease("a", 1, 0):
             taken.append(lease.first)
             machine.settle("a", lease.first, lease.last, Settlement.ACKNOWLEDGE, 0)
@@ -112,13 +127,48 @@ async def test_a_batch_with_too_much_to_remember_is_looked_into_again(
 
 async def test_what_does_not_match_is_skipped_in_every_part(bench: Bench) -> None:
     """R-DEL-12."""
-    await bench.publish(20)
+    await bench.publish(20, keys=20)
+    await bench.publish(3, keys=3)
+    log, machine = bench.group(wanted="key IN ('0', '7', '8', '19')")
+    assert take_all(log, machine, 23) == [0, 7, 8, 19, 20]
 
-    def matches(message: Message) -> bool:
-        return message.value in (b"0", b"7", b"8", b"19")
 
-    log, machine = bench.group(matches=matches)
-    assert take_all(log, machine, 20) == [0, 7, 8, 19]
+@pytest.mark.parametrize("at_once", [0, 1_000])
+async def test_what_passes_keeps_its_order_and_priority(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """R-DEL-12: opened at once, or as a job of a thread."""
+    monkeypatch.setattr(share_log, "_AT_ONCE_MESSAGES_MAX", at_once)
+    await bench.publish(3, keys=3)
+    await bench.publish(1, priority=b"9")
+    log, machine = bench.group(wanted="key <> '1'")
+    assert take_all(log, machine, 4) == [3, 0, 2]
+    await bench.publish(4, keys=2)
+    log, machine = bench.group(ordered=True, wanted="key = '1'")
+    assert take_all(log, machine, 8) == [1, 5, 7]
+
+
+async def test_an_expensive_filter_is_asked_in_turns(bench: Bench) -> None:
+    """R-DEL-12: and feeding asks it nothing."""
+    await bench.publish(500, keys=500)
+    log, machine = bench.group(wanted=" OR ".join(["key LIKE '%a_a_a_b%'"] * 7))
+    assert log.feed(machine, 0)
+    assert machine.wanted == 0
+    assert look(log, machine) > 100
+    assert not log.feed(machine, 0)
+    assert machine.start == 500
+
+
+async def test_a_log_that_was_cut_is_looked_at_from_where_it_begins(bench: Bench) -> None:
+    """R-DEL-12: which may be beyond what was wanted."""
+    await bench.publish(5)
+    await bench.publish(5)
+    log, machine = bench.group(wanted="key = '0'")
+    records = bench.partition.replica.log
+    job = records.start_offset_job(5)
+    job.run()
+    records.finish_start_offset(job)
+    assert take_all(log, machine, 10) == [5, 6, 7, 8, 9]
 
 
 async def test_priorities_are_known_in_every_part(bench: Bench) -> None:

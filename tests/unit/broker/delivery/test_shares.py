@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.share import Ask, Leased
 from penstock.broker.delivery.shares import Shares, States
@@ -275,7 +276,8 @@ class Opening:
         self.is_known = asyncio.Event()
         states = States(self._read, self._write)
         unused = cast(DeadLetters, None)
-        self.shares = Shares(life.partitions, states, unused, Filters(), life.clock)
+        turns = cast(FairTurns, None)
+        self.shares = Shares(life.partitions, states, unused, Filters(), turns, life.clock)
         self.partition = life.leaders.find("orders", 0)
 
     async def _read(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
