@@ -209,12 +209,13 @@ async def _reject_all(mq: Client) -> None:
             await message.reject("never")
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize(("is_shared", "copies"), [(True, 3), (False, 3), (False, 1)])
 async def test_letters_are_written_wherever_their_topic_is_led(
-    tmp_path: Path, is_shared: bool
+    tmp_path: Path, is_shared: bool, copies: int
 ) -> None:
-    """R-DEL-9: three brokers; jobs are led by all of them, the letters' topic by one."""
-    with Cluster(tmp_path) as cluster:
+    """R-DEL-9: three brokers; jobs are led by all of them, the letters' topic by one, which may
+    have the only copy."""
+    with Cluster(tmp_path, replication_factor_default=copies) as cluster:
         async with penstock.connect(cluster.bootstrap) as mq:
             await mq.admin.create_topic("jobs", 6, replicas=3)
             for partition in range(6):

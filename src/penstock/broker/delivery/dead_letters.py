@@ -17,7 +17,7 @@ from penstock.broker.partition import Partition
 from penstock.broker.topics import Topics
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.model.dead_letter import SourceMessage, dead_letter_topic, write_dead_letter
-from penstock.model.errors import OffsetOutOfRange, PenstockError
+from penstock.model.errors import Busy, OffsetOutOfRange, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX, KIB
 from penstock.net.clock import Clock
@@ -75,6 +75,14 @@ class DeadLetters:
 
     async def _append(self, group: str, batch: bytes | bytearray) -> None:
         topic = dead_letter_topic(group)
+        try:
+            await self._write(topic, batch)
+        except UnknownTopic as error:
+            # Its leader has not heard of it yet, or somebody is just deleting it: it is there, or
+            # made anew, at the next try. Whoever rejected a message knows no such topic.
+            raise Busy(f"{topic} is being made, or deleted: try again.") from error
+
+    async def _write(self, topic: str, batch: bytes | bytearray) -> None:
         await self._topics.keep(topic, 1, _SETTINGS)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

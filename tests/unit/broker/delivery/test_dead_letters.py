@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from penstock.broker.delivery import dead_letters
+from penstock.broker.forwarding import Done, Forwarding
 from penstock.client.client import connect
+from penstock.model.errors import UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX
 from penstock.protocol import penstock_pb2 as pb
@@ -46,3 +48,30 @@ async def test_a_message_larger_than_a_batch_may_be_is_buried_compressed() -> No
             await consumer._routes.call_leader(partition, DEAD_LETTER, request)
         [letter] = [one async for one in mq.dead_letters.list("g")]
         assert len(letter.value or b"") == BATCH_BYTES_MAX
+
+
+async def test_a_leader_that_has_not_heard_of_the_topic_yet_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-9: whoever rejects a message is not told that its dead-letter topic does not exist."""
+    refused: list[TopicPartition] = []
+    append = Forwarding.append
+
+    def not_at_first(
+        self: Forwarding, name: TopicPartition, batch: bytes | bytearray, done: Done
+    ) -> None:
+        if len(refused) < 2:
+            refused.append(name)
+            done(UnknownTopic("There is no such topic."))
+        else:
+            append(self, name, batch, done)
+
+    monkeypatch.setattr(Forwarding, "append", not_at_first)
+    async with running() as (broker, raw), connect(broker.addresses) as mq:
+        await raw.create("orders", 1)
+        await mq.publish("orders", b"bad")
+        async with mq.subscribe("orders", group="g") as consumer:
+            [message] = await consumer.fetch(1)
+            await message.reject("never")
+        assert [one.id async for one in mq.dead_letters.list("g")] == ["orders/0/0"]
+    assert refused == [("dead-letters.g", 0)] * 2
