@@ -222,7 +222,7 @@ async def test_a_rate_is_kept_to() -> None:
         assert (await mq.dead_letters.redrive(GROUP, rate_per_s=50)).redriven == 5
         assert loop.time() - began_s >= 4 / 50
         for rate in (0, -1, float("nan"), float("inf")):
-            with pytest.raises(InvalidRequest, match="rate_per_s"):
+            with pytest.raises(InvalidRequest, match="The rate is"):
                 await mq.dead_letters.redrive(GROUP, rate_per_s=rate)
 
 
