@@ -45,8 +45,12 @@ class DeadLetters:
     async def bury(self, group: str, partition: Partition, dead: Iterable[DeadMessage]) -> None:
         """Copy them to the group's dead-letter topic. PenstockError: perhaps not all are there."""
         builder = _builder()
-        for one in dead:
-            message = _find(partition, one.offset)
+        # Of the batch that was opened last: thousands that die together are often of one.
+        opened: dict[int, Message] = {}
+        for one in sorted(dead, key=lambda each: each.offset):
+            if one.offset not in opened:
+                opened = _open(partition, one.offset)
+            message = opened.get(one.offset)
             if message is None:
                 logger.warning(
                     "Offset %d of %s was to become a dead letter of group %s, and is gone.",
@@ -103,12 +107,12 @@ def _builder() -> BatchBuilder:
     return BatchBuilder(_BATCH_BYTES, Codec.ZSTD)
 
 
-def _find(partition: Partition, offset: int) -> Message | None:
+def _open(partition: Partition, offset: int) -> dict[int, Message]:
+    """The messages of its batch from the offset on; none if they are gone."""
     try:
         payload = partition.read(offset, 1).read()
     except OffsetOutOfRange:
-        return None
+        return {}
     name = partition.name
-    for message in decode_messages(payload, name.topic, name.partition, offset):
-        return message if message.offset == offset else None
-    return None
+    messages = decode_messages(payload, name.topic, name.partition, offset)
+    return {message.offset: message for message in messages}

@@ -14,7 +14,8 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
-from penstock.records import BatchBuilder, Codec
+from penstock.records import BatchBuilder, Codec, Message, decode_messages
+from penstock.records.header import Buffer
 from tests.support import running
 from tests.unit.broker.delivery.share_harness import REJECT, stage
 
@@ -33,6 +34,27 @@ async def test_letters_too_large_for_one_batch_are_all_there(
             while len(dead := await here.dead_letters()) < 5:
                 await asyncio.sleep(0)
         assert [letter.key for letter in dead] == [b"orders/0/%d" % at for at in range(5)]
+
+
+async def test_a_batch_of_which_all_die_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-DEL-9: else a thousand messages that die together stop the broker for seconds."""
+    opened: list[int] = []
+
+    def counted(payload: Buffer, topic: str, partition: int, offset: int) -> list[Message]:
+        opened.append(offset)
+        return decode_messages(payload, topic, partition, offset)
+
+    monkeypatch.setattr(dead_letters, "decode_messages", counted)
+    async with stage() as here:
+        await here.publish(50)
+        a = await here.member("a")
+        assert len(await a.lease()) == 50
+        assert await a.settle(0, 49, kind=REJECT, reason="never") == 0
+        async with asyncio.timeout(10):
+            while len(dead := await here.dead_letters()) < 50:
+                await asyncio.sleep(0)
+        assert [letter.key for letter in dead] == [b"orders/0/%d" % at for at in range(50)]
+    assert opened == [0]
 
 
 async def test_a_message_larger_than_a_batch_may_be_is_buried_compressed() -> None:
