@@ -110,7 +110,10 @@ def list_(
         if rows:
             show_table(rows, tuple(rows[0]))
         else:
-            note(f"Group {group} has no such dead letters.")
+            note(
+                f"Group {group} has no such dead letters: `penstock dead-letters groups` shows who "
+                "has some."
+            )
 
     run_with_client(bootstrap, work)
 
