@@ -170,10 +170,18 @@ class Leaders:
         """Return when all partitions of a new topic have leaders, or after a while."""
         give_up_at = self._clock.monotonic() + _ELECTION_S_MAX
         for number in range(len(topic.partitions)):
-            while self.of(topic, number).broker == NO_BROKER:
+            while not self._is_led(topic, number):
                 if self._clock.monotonic() >= give_up_at:
                     return
                 await asyncio.sleep(_LOOK_S)
+
+    def _is_led(self, topic: TopicImage, number: int) -> bool:
+        """Where a lone copy elsewhere is to be asked is known before its broker has heard of the
+        topic: what is sent there then is refused as if there were none."""
+        leader = self.of(topic, number).broker
+        if leader in (NO_BROKER, self._me) or self._replicas is None:
+            return leader != NO_BROKER
+        return self.claim(topic, number) is not None
 
     def _elsewhere(self, topic: TopicImage, number: int) -> NotLeader:
         leader = self.of(topic, number).broker

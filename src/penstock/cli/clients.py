@@ -118,7 +118,7 @@ def _client_row(client: ClientStatus, now_ms: int) -> Row:
         "name": client.name,
         "state": state,
         "broker": client.broker,
-        "id": client.id,
+        "id": str(client.id),
         "address": client.address,
         "protocol": client.protocol,
         "software": client.software,

@@ -29,7 +29,7 @@ app = typer.Typer(
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Whose dead letters.")]
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Which, as `list` shows them; none: see the filters."),
+    typer.Argument(metavar="ID", help="Which, as `list` shows them; none: see the filters."),
 ]
 Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only those that were there.")]
 Reason = Annotated[
@@ -110,7 +110,10 @@ def list_(
         if rows:
             show_table(rows, tuple(rows[0]))
         else:
-            note(f"Group {group} has no such dead letters.")
+            note(
+                f"Group {group} has no such dead letters: `penstock dead-letters groups` shows who "
+                "has some."
+            )
 
     run_with_client(bootstrap, work)
 

@@ -68,7 +68,7 @@ def describe(
 
 @app.command()
 def cancel(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="From the receipts.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="From the receipts.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:

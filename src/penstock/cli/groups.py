@@ -189,7 +189,7 @@ def subscriptions(
             rows,
             as_json=as_json,
             columns=("topic", "mode", "groups"),
-            empty="No group reads anything yet.",
+            empty=f"No group reads {topic}." if topic else "No group reads anything yet.",
         )
 
     run_with_client(bootstrap, work)
@@ -256,14 +256,17 @@ async def _moves(
         raise InvalidRequest(
             f"{len(topics)} topics have a partition {partition}: give one --topic."
         )
-    committed = {(place.topic, place.partition): place.committed for place in group.places}
+    places = {(place.topic, place.partition): place for place in group.places}
     moves = []
     for topic in topics:
         description = await mq.admin.describe_topic(topic)
         for each in choose_partitions(description, partition, start):
-            now = committed.get((topic, each.partition))
+            place = places.get((topic, each.partition))
+            now = None if place is None else place.committed
             then = await mq.admin.find_offset(topic, each.partition, start)
-            before = each.log_start_offset if now is None else now
-            lags = (max(each.high_watermark - offset, 0) for offset in (before, then))
-            moves.append(_Move(topic, each.partition, now, then, *lags))
+            lag_now = each.high_watermark - each.log_start_offset
+            if place is not None and place.lag is not None:
+                lag_now = place.lag
+            lag_then = max(each.high_watermark - then, 0)
+            moves.append(_Move(topic, each.partition, now, then, lag_now, lag_then))
     return moves

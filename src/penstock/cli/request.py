@@ -40,7 +40,7 @@ def request(
     The message is published to the topic like any other; whoever reads it there may reply to it
     (`await message.reply(value)`). Ends with exit code 1 if no reply comes in time.
 
-    \\b
+    \b
     Examples:
       penstock request prices tea
       penstock request prices tea --timeout 500ms --header currency=EUR --json

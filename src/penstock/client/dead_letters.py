@@ -130,7 +130,12 @@ class DeadLetters:
         crash in between leaves it, so at least once. rate_per_s: messages a second at most.
         to_topic: there instead. on_outcome: told of each.
         """
+        if to_topic is not None and to_topic.startswith(TOPIC_PREFIX):
+            raise InvalidRequest(
+                f"{to_topic} has dead letters, and what is put back is none: give another topic."
+            )
         summary = LetterSummary(is_dry_run=dry_run)
+        ids = _named(ids)
         missing = dict.fromkeys(ids or ())
         pace = Pace(rate_per_s)
         redriving = Redriving(self._routes, dead_letter_topic(group), to_topic)
@@ -180,6 +185,7 @@ class DeadLetters:
                 "Nothing says which dead letters to drop: give ids, filters, or everything=True."
             )
         summary = LetterSummary(is_dry_run=dry_run)
+        ids = _named(ids)
         missing = dict.fromkeys(ids or ())
         topic = dead_letter_topic(group)
 
@@ -306,6 +312,11 @@ class DeadLetters:
             oldest_at_ms=oldest_ms,
             newest_at_ms=newest_ms,
         )
+
+
+def _named(ids: Collection[str] | None) -> Collection[str] | None:
+    """One id is a collection too, of its characters."""
+    return [ids] if isinstance(ids, str) else ids
 
 
 class _Matches:

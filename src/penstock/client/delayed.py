@@ -7,6 +7,7 @@ they were given.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
 from collections import defaultdict
@@ -29,11 +30,15 @@ from penstock.model.limits import DELAY_MS_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CANCEL_DELAYED, DELAY, DESCRIBE_DELAYED
 from penstock.records import BatchBuilder
+from penstock.records.header import Buffer
 
 _CALL_BYTES: Final = 512 * KIB
 _CALL_MESSAGES: Final = 2_000
 _CANCELLED_PER_CALL: Final = 1_000
 _TOKEN_BYTES: Final = 16
+# How often, and after how long each time, a topic is asked for that the broker has not heard of.
+_NEWS_TRIES: Final = 30
+_NEWS_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,7 @@ class Delayed:
             except (TypeError, ValueError) as error:
                 raise explained(error, message.key, message.value, message.headers) from None
         batch = builder.build()
-        answer = await self._routes.call_coordinator(DELAYED, DELAY, request, (batch,))
+        answer = await self._delay(request, batch)
         if not len(answer.due_ms) == len(answer.numbers) == len(numbers):
             raise MalformedFrame("The broker's answer is for other messages than were sent.")
         return {
@@ -166,6 +171,20 @@ class Delayed:
             )
             for number, due_ms, accepted in zip(numbers, answer.due_ms, answer.numbers, strict=True)
         }
+
+    async def _delay(self, request: pb.DelayRequest, batch: Buffer) -> pb.DelayResponse:
+        """Whoever looks after delayed messages may hear of a topic that was just made after this
+        client has."""
+        failures = 0
+        while True:
+            try:
+                return await self._routes.call_coordinator(DELAYED, DELAY, request, (batch,))
+            except UnknownTopic:
+                failures += 1
+                if failures > _NEWS_TRIES:
+                    raise
+            await asyncio.sleep(_NEWS_S)
+            await self._routes.topic(request.topic, refresh=True)  # raises if it is gone
 
     async def cancel(self, *ids: str) -> list[bool]:
         """Let these messages not be delivered; whether each was still waiting."""

@@ -222,7 +222,8 @@ def _place(
         end = partition.high_watermark
     lag = None
     if end is not None and committed is not None:
-        lag = max(end - committed, 0)
+        # A shared group may be done with messages behind the first that it is not done with.
+        lag = max(end - committed - place.acknowledged, 0)
     elif end is not None and partition is not None and is_known:
         lag = max(end - partition.log_start_offset, 0)
     return GroupPlace(

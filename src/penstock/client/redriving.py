@@ -174,7 +174,10 @@ class Pace:
 
     def __init__(self, rate_per_s: float | None) -> None:
         if rate_per_s is not None and not 0 < rate_per_s <= RATE_MAX:
-            raise InvalidRequest(f"rate_per_s is {rate_per_s!r}: give more than 0.")
+            raise InvalidRequest(
+                f"The rate is {rate_per_s!r} messages a second: give more than 0 and at most "
+                f"{RATE_MAX:,.0f}."
+            )
         self._interval_s = 0.0 if rate_per_s is None else 1 / rate_per_s
         self._next_s = 0.0
         self.window_letters = WINDOW_LETTERS

@@ -181,15 +181,16 @@ def write_dead_letter(
     return LetterRecord(
         dead_letter_id(message.topic, message.partition, message.offset).encode(),
         b"" if message.value is None else message.value,
-        (*_own(message.headers), *known),
+        (*_own(message.headers, message.topic), *known),
     )
 
 
 def read_dead_letter(key: bytes | None, value: bytes | None, headers: Headers) -> DeadLetter | None:
     """The letter in this record; None if it is no dead letter, or one that says nothing of where
     its message belongs, or is kept under another key than its own."""
-    # The last counts: ours are behind those the message had.
-    found = dict(headers)
+    # Ours are behind those that the message had, which may have been a letter itself.
+    at = max((at for at, (name, _) in enumerate(headers) if name == DEAD_TOPIC), default=0)
+    found = dict(headers[at:])
     topic = _text(found.get(DEAD_TOPIC))
     partition = read_number(found.get(DEAD_PARTITION))
     offset = read_number(found.get(DEAD_OFFSET))
@@ -212,8 +213,8 @@ def read_dead_letter(key: bytes | None, value: bytes | None, headers: Headers) -
         reason=_text(found.get(DEAD_REASON)),
         attempts=read_number(found.get(DEAD_ATTEMPTS)) or 0,
         dead_at_ms=read_number(found.get(DEAD_AT_MS)),
-        redrives=read_number(found.get(REDRIVES)) or 0,
-        headers=_own(headers),
+        redrives=read_number(dict(headers).get(REDRIVES)) or 0,
+        headers=(*_own(headers[:at], topic), *_own(headers[at:])),
     )
 
 
@@ -228,8 +229,11 @@ def redrive_headers(letter: DeadLetter, now_ms: int) -> Headers:
     return (*kept, (REDRIVES, _number(min(letter.redrives + 1, _REDRIVES_COUNTED_MAX))))
 
 
-def _own(headers: Headers) -> Headers:
-    """Without what an earlier death of the message left."""
+def _own(headers: Headers, topic: str = "") -> Headers:
+    """Without what an earlier death of the message left; of one that was in a topic of dead letters
+    that is its own, without which it would be no letter any more when it goes back."""
+    if topic.startswith(TOPIC_PREFIX):
+        return headers
     return tuple((name, value) for name, value in headers if name not in _DEAD_HEADERS)
 
 

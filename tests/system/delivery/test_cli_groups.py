@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import penstock
+from penstock.records import Message
 from tests.system.test_cli import Commands
 
 SECONDS_MAX = 20
@@ -86,6 +88,45 @@ def test_two_readers_of_a_group_end_when_all_is_read(
         f"{partition}-{number}".encode() for partition in range(4) for number in range(25)
     )
     assert describe(commands, group)["lag"] == 0
+
+
+async def test_a_shared_group_is_listed_moved_and_deleted_too(
+    penstock_broker: str, commands: Commands, penstock_topic: str
+) -> None:
+    """R-DEL-3, R-DEL-10: its lag is what it is not done with, and it can begin elsewhere."""
+    group = f"group-of-{penstock_topic}"
+    commands.run("topics", "create", penstock_topic, "--partitions", "1")
+    commands.produce(penstock_topic, [str(number) for number in range(10)])
+    async with penstock.connect(penstock_broker) as mq:
+        async with mq.share(penstock_topic, group=group) as consumer:
+            messages: list[Message] = []
+            while len(messages) < 10:
+                messages += await consumer.fetch()
+            for message in messages[1:]:
+                await message.ack()
+            await consumer.commit()
+            described = describe(commands, group)
+            assert (described["kind"], described["lag"]) == ("shared", 1)
+            assert [place["committed"] for place in described["places"]] == [0]
+            moved = ("groups", "reset", group, "--to", "7", "--partition", "0")
+            assert "stop them first" in commands.run(*moved, code=1)[1]
+        subscriptions = commands.value("subscriptions", penstock_topic)
+        assert subscriptions == [
+            {"topic": penstock_topic, "mode": "publish-subscribe", "groups": [group]}
+        ]
+        shown, remark = commands.run(*moved)
+        assert "Nothing has changed" in remark
+        assert shown.decode().split("\n")[1].split() == [penstock_topic, "0", "0", "7", "1", "3"]
+        commands.run(*moved, "--yes")
+        assert describe(commands, group)["lag"] == 3
+        async with mq.share(penstock_topic, group=group) as consumer:
+            again: list[Message] = []
+            while len(again) < 3:
+                again += await consumer.fetch()
+            assert [message.offset for message in again] == [7, 8, 9]
+    commands.run("groups", "delete", group, "--yes")
+    assert "There is no group" in commands.run("groups", "describe", group, code=1)[1]
+    assert f"No group reads {penstock_topic}" in commands.run("subscriptions", penstock_topic)[1]
 
 
 def listing(commands: Commands) -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,74 @@ async def test_list_show_redrive_and_drop_by_the_command(tmp_path: Path) -> None
             assert time.monotonic() - began_s >= 2 / 5
 
 
+async def test_what_dies_after_two_redrives_stays_unless_somebody_insists(tmp_path: Path) -> None:
+    """R-DEL-9: the loop guard, by a message that goes round in earnest; everything it had stays
+    with it."""
+    with BrokerProcess(tmp_path) as broker:
+        commands = Commands(broker.address)
+        async with penstock.connect(broker.address) as mq:
+            await mq.admin.create_topic("jobs", 1)
+            await mq.publish("jobs", b"bad", key=b"alice", headers=[("trace", b"7")])
+            worker = asyncio.create_task(_reject_all(mq))
+            for redrives in range(3):
+                await until(partial(_has_only, mq, f"jobs/0/{redrives}"))
+                letter = await mq.dead_letters.show(GROUP, f"jobs/0/{redrives}")
+                assert (letter.redrives, letter.key, letter.value) == (redrives, b"alice", b"bad")
+                assert dict(letter.headers)["trace"] == b"7"
+                _, error = commands.run(
+                    "dead-letters",
+                    "redrive",
+                    GROUP,
+                    "--key",
+                    "alice",
+                    "--limit",
+                    "1",
+                    code=redrives // 2,
+                )
+                assert ("left alone" if redrives == 2 else "1 redriven") in error
+            commands.run(
+                "dead-letters", "redrive", GROUP, "--force", "--to-topic", "elsewhere", code=1
+            )
+            await mq.admin.create_topic("elsewhere", 1)
+            commands.run("dead-letters", "redrive", GROUP, "--force", "--to-topic", "elsewhere")
+            worker.cancel()
+            [message] = await mq.subscribe("elsewhere").fetch()
+            assert (message.key, message.value) == (b"alice", b"bad")
+            assert dict(message.headers) == {"trace": b"7", "penstock-redrives": b"3"}
+            assert await ids(mq) == []
+
+
+async def test_what_a_handler_cannot_do_is_tried_again_and_becomes_a_letter(tmp_path: Path) -> None:
+    """R-DEL-9: `mq.serve` in a group with its own partitions, where this process counts."""
+    with BrokerProcess(tmp_path) as broker:
+        async with penstock.connect(broker.address) as mq:
+            await mq.admin.create_topic("jobs", 1)
+            for value in (b"good", b"bad", b"good"):
+                await mq.publish("jobs", value)
+            tried: list[float] = []
+
+            async def handle(message: Message) -> None:
+                if message.value == b"bad":
+                    tried.append(time.monotonic())
+                    raise ValueError("bad job")
+
+            settings: dict[str, Any] = {"group": GROUP, "attempts": 3, "retry_backoff_ms": 100}
+            serving = asyncio.create_task(mq.serve(handle, "jobs", **settings))
+            await until(lambda: _is(ids(mq), ["jobs/0/1"]))
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            letter = await mq.dead_letters.show(GROUP, "jobs/0/1")
+            assert (letter.reason, letter.attempts) == ("ValueError: bad job", 3)
+            assert len(tried) == 3
+            assert tried[1] - tried[0] >= 0.05, "100 ms, with jitter"
+            assert tried[2] - tried[1] >= 0.1, "200 ms, with jitter"
+            assert (await mq.groups.describe(GROUP)).lag == 0
+
+
+async def _has_only(mq: Client, letter_id: str) -> bool:
+    return await ids(mq) == [letter_id]
+
+
 async def _count_is(mq: Client, count: int) -> bool:
     return len(await ids(mq)) == count
 
@@ -209,12 +278,13 @@ async def _reject_all(mq: Client) -> None:
             await message.reject("never")
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize(("is_shared", "copies"), [(True, 3), (False, 3), (False, 1)])
 async def test_letters_are_written_wherever_their_topic_is_led(
-    tmp_path: Path, is_shared: bool
+    tmp_path: Path, is_shared: bool, copies: int
 ) -> None:
-    """R-DEL-9: three brokers; jobs are led by all of them, the letters' topic by one."""
-    with Cluster(tmp_path) as cluster:
+    """R-DEL-9: three brokers; jobs are led by all of them, the letters' topic by one, which may
+    have the only copy."""
+    with Cluster(tmp_path, replication_factor_default=copies) as cluster:
         async with penstock.connect(cluster.bootstrap) as mq:
             await mq.admin.create_topic("jobs", 6, replicas=3)
             for partition in range(6):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
@@ -59,6 +60,20 @@ async def test_a_partition_that_is_only_being_made_has_no_leader_yet() -> None:
         with pytest.raises(NotLeader, match="try again"):
             here.find("orders", 1)
         await cluster.wait(lambda: here.of(topic, 1).broker == 1)
+
+
+async def test_a_topic_with_a_lone_copy_elsewhere_is_waited_for_until_that_leads() -> None:
+    """Its broker may not know of it yet, and would refuse what is sent there."""
+    async with village(2) as cluster:
+        await cluster.create([1])
+        topic = await cluster.registry.add_partitions("orders", 2, placement=[ids(1)])
+        elsewhere = cluster.up[2].leaders
+        waiting = asyncio.create_task(elsewhere.wait_for(topic))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        await cluster.wait(lambda: elsewhere.claim(topic, 1) is not None)
+        await waiting
 
 
 async def test_a_lone_copy_that_cannot_be_opened_is_asked_what_is_wrong() -> None:

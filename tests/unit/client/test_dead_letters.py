@@ -215,6 +215,21 @@ async def test_a_topic_that_another_producer_has_takes_nothing() -> None:
         assert (summary.failed, await ids(mq)) == (1, ["ledger/0/1"])
 
 
+async def test_letters_are_not_put_where_they_would_be_none() -> None:
+    """R-DEL-9: among dead letters nobody would find the message again."""
+    async with letters_of(1) as mq:
+        with pytest.raises(InvalidRequest, match="give another topic"):
+            await mq.dead_letters.redrive(GROUP, to_topic=dead_letter_topic(GROUP))
+        assert await ids(mq) == ["jobs/1/0"]
+
+
+async def test_one_id_may_be_named_alone() -> None:
+    async with letters_of(2) as mq:
+        assert (await mq.dead_letters.redrive(GROUP, "jobs/1/0")).redriven == 1
+        assert (await mq.dead_letters.drop(GROUP, "jobs/1/1")).dropped == 1
+        assert await ids(mq) == []
+
+
 async def test_a_rate_is_kept_to() -> None:
     async with letters_of(5) as mq:
         loop = asyncio.get_running_loop()
@@ -222,7 +237,7 @@ async def test_a_rate_is_kept_to() -> None:
         assert (await mq.dead_letters.redrive(GROUP, rate_per_s=50)).redriven == 5
         assert loop.time() - began_s >= 4 / 50
         for rate in (0, -1, float("nan"), float("inf")):
-            with pytest.raises(InvalidRequest, match="rate_per_s"):
+            with pytest.raises(InvalidRequest, match="The rate is"):
                 await mq.dead_letters.redrive(GROUP, rate_per_s=rate)
 
 

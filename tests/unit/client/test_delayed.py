@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.staged_admission import StagedAdmission
+from penstock.client import delayed
+from penstock.client.client import connect
 from penstock.client.delayed import DelayedMessage, _due_ms, _parse_id, _partition_of, _parts
 from penstock.model.delivery_errors import InvalidDelay
 from penstock.model.errors import InvalidRequest, UnknownTopic
+from penstock.model.ids import TopicId
+from penstock.records.header import BatchHeader
+from tests.support import running
 
 
 def test_delays_are_rounded_up_never_down() -> None:
@@ -75,3 +81,30 @@ def test_calls_are_not_too_large_and_of_one_sort() -> None:
     parts = list(_parts(given, range(len(given))))
     assert [len(part) for part in parts] == [2000, 1, 2, 1, 1, 1]
     assert [number for part in parts for number in part] == list(range(len(given)))
+
+
+async def test_a_broker_that_has_not_heard_of_the_topic_yet_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-13: a topic that was just made, by another broker than the one that delays."""
+    refused: list[str] = []
+    admit = StagedAdmission.admit
+
+    def not_at_first(
+        self: StagedAdmission, topic: str, partition: int, batch: memoryview
+    ) -> tuple[TopicId, memoryview, BatchHeader]:
+        if len(refused) < 2:
+            refused.append(topic)
+            raise UnknownTopic("There is no such topic.")
+        return admit(self, topic, partition, batch)
+
+    monkeypatch.setattr(StagedAdmission, "admit", not_at_first)
+    monkeypatch.setattr(delayed, "_NEWS_S", 0)
+    async with running() as (broker, raw), connect(broker.addresses) as mq:
+        await raw.create("orders", 1)
+        await mq.publish("orders", b"later", delay_s=3600)
+        assert refused == ["orders", "orders"]
+        async with connect(broker.addresses) as other:
+            await other.admin.delete_topic("orders")
+        with pytest.raises(UnknownTopic):
+            await mq.publish("orders", b"later", delay_s=3600)

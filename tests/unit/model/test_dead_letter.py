@@ -183,6 +183,31 @@ def test_what_a_producer_wrote_in_our_name_is_not_taken_for_ours() -> None:
     assert letter.headers == ()
 
 
+def test_a_letter_that_dies_is_the_same_letter_when_it_goes_back() -> None:
+    """R-DEL-9: of those who work on dead letters, one by one, some fail too."""
+    for value in (b"100", None):
+        first = write_dead_letter(source((("mine", b"1"),), value=value), "g", "no!", 5, NOW_MS)
+        buried = SourceMessage(
+            topic=dead_letter_topic("g"),
+            partition=0,
+            offset=7,
+            timestamp_ms=NOW_MS,
+            key=first.key,
+            value=first.value,
+            headers=first.headers,
+        )
+        second = read_dead_letter(*write_dead_letter(buried, "fixers", "never", 1, NOW_MS + 9))
+        assert second is not None
+        assert (second.id, second.group, second.reason) == ("dead-letters.g/0/7", "fixers", "never")
+        assert (second.key, second.value) == (first.key, first.value)
+        assert second.headers == first.headers
+        back = read_dead_letter(second.key, second.value, redrive_headers(second, NOW_MS))
+        assert back is not None
+        assert (back.id, back.group, back.reason) == ("orders/3/1024", "g", "no!")
+        assert (back.value, back.dead_at_ms, back.attempts) == (value, NOW_MS, 5)
+        assert back.headers == (("mine", b"1"), (REDRIVES, b"1"))
+
+
 @pytest.mark.parametrize(
     "headers",
     [

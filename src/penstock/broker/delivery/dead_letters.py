@@ -17,7 +17,7 @@ from penstock.broker.partition import Partition
 from penstock.broker.topics import Topics
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.model.dead_letter import SourceMessage, dead_letter_topic, write_dead_letter
-from penstock.model.errors import OffsetOutOfRange, PenstockError
+from penstock.model.errors import Busy, OffsetOutOfRange, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX, KIB
 from penstock.net.clock import Clock
@@ -45,8 +45,12 @@ class DeadLetters:
     async def bury(self, group: str, partition: Partition, dead: Iterable[DeadMessage]) -> None:
         """Copy them to the group's dead-letter topic. PenstockError: perhaps not all are there."""
         builder = _builder()
-        for one in dead:
-            message = _find(partition, one.offset)
+        # Of the batch that was opened last: thousands that die together are often of one.
+        opened: dict[int, Message] = {}
+        for one in sorted(dead, key=lambda each: each.offset):
+            if one.offset not in opened:
+                opened = _open(partition, one.offset)
+            message = opened.get(one.offset)
             if message is None:
                 logger.warning(
                     "Offset %d of %s was to become a dead letter of group %s, and is gone.",
@@ -75,6 +79,14 @@ class DeadLetters:
 
     async def _append(self, group: str, batch: bytes | bytearray) -> None:
         topic = dead_letter_topic(group)
+        try:
+            await self._write(topic, batch)
+        except UnknownTopic as error:
+            # Its leader has not heard of it yet, or somebody is just deleting it: it is there, or
+            # made anew, at the next try. Whoever rejected a message knows no such topic.
+            raise Busy(f"{topic} is being made, or deleted: try again.") from error
+
+    async def _write(self, topic: str, batch: bytes | bytearray) -> None:
         await self._topics.keep(topic, 1, _SETTINGS)
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -95,12 +107,12 @@ def _builder() -> BatchBuilder:
     return BatchBuilder(_BATCH_BYTES, Codec.ZSTD)
 
 
-def _find(partition: Partition, offset: int) -> Message | None:
+def _open(partition: Partition, offset: int) -> dict[int, Message]:
+    """The messages of its batch from the offset on; none if they are gone."""
     try:
         payload = partition.read(offset, 1).read()
     except OffsetOutOfRange:
-        return None
+        return {}
     name = partition.name
-    for message in decode_messages(payload, name.topic, name.partition, offset):
-        return message if message.offset == offset else None
-    return None
+    messages = decode_messages(payload, name.topic, name.partition, offset)
+    return {message.offset: message for message in messages}

@@ -3,6 +3,8 @@ they consist of, and that one is to be no more. Their members are in `group_memb
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.broker.context import Context
@@ -10,8 +12,11 @@ from penstock.broker.group_answers import answered
 from penstock.broker.group_coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.group_description import described_group
+from penstock.broker.share_places import beginning_at
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
+from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.offsets import CommittedOffset, check_commit, check_group_name
+from penstock.coordination.group.share_messages import ShareReset
 from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
 from penstock.model.errors import UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
@@ -24,7 +29,8 @@ async def commit_offsets(
     context: Context, request: pb.CommitOffsetsRequest
 ) -> pb.CommitOffsetsResponse:
     """Of a group without members, or by one of them: a group that has members is told by them alone
-    how far it has read, each with the epoch that it was given last."""
+    how far it has read, each with the epoch that it was given last. A shared group begins there,
+    while it has no members."""
     check_group_name(request.group)
     check_count("offsets", len(request.offsets))
     now_ms = context.clock.now_ms()
@@ -54,10 +60,29 @@ async def commit_offsets(
     )
 
     def ask(answer: Answer) -> None:
-        context.groups.submit(answer, lambda groups, now_ms: groups.commit(answer, commit, now_ms))
+        def change(groups: Coordinator, now_ms: int) -> Effects:
+            if not request.member_id and groups.shared.has(request.group):
+                incarnation = uuid.uuid4().hex
+                return groups.shared.reset(answer, request.group, incarnation, _resets(offsets))
+            return groups.commit(answer, commit, now_ms)
+
+        context.groups.submit(answer, change)
 
     await answered(context, ask)
     return pb.CommitOffsetsResponse()
+
+
+def _resets(offsets: Iterable[CommittedOffset]) -> list[ShareReset]:
+    """Of a shared group: it has acknowledged what is before, and nothing from there on."""
+    return [
+        ShareReset(
+            topic=one.topic,
+            topic_id=one.topic_id,
+            partition=one.partition,
+            state=beginning_at(one.offset),
+        )
+        for one in offsets
+    ]
 
 
 async def fetch_offsets(

@@ -122,6 +122,11 @@ class SharedGroups:
         effects.answer(ticket, None)
         return effects
 
+    def has(self, name: str) -> bool:
+        """Whether there is a group of this name, and it is a shared one."""
+        group = self._table.get(name)
+        return group is not None and isinstance(group.machine, ShareGroup)
+
     def describe(self, name: str) -> ShareGroupDescription:
         return self._find(name).describe()
 

@@ -35,6 +35,11 @@ def list_subscriptions(
             for committed in group.offsets
             if committed.topic_id == topic_id_of(committed.topic)
         }
+        topics |= {
+            kept.topic
+            for kept in table.shares.of(group.name)
+            if kept.topic_id == topic_id_of(kept.topic)
+        }
         topics |= table.point_to_point.topics_of(group.name)
         for topic in topics & {only_topic} if only_topic else topics:
             groups_of.setdefault(topic, set()).add(group.name)

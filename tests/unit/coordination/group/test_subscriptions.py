@@ -30,6 +30,20 @@ def test_members_places_and_modes_are_shown() -> None:
     assert list_subscriptions(table, ids) == expected[1:], "a topic that is gone has no readers"
 
 
+def test_a_shared_group_is_shown_where_it_stands() -> None:
+    """R-DEL-1: also when it has no members, as other groups are."""
+    shell = Shell()
+    joined = shell.share_joined("workers")
+    shell.share_write("workers", b"state")
+    assert shell.share("workers", member_epoch=-1) is not joined
+    assert shell.groups.shared.describe("workers").members == ()
+    table, ids = shell.groups.table, shell.topic_ids.get
+    expected = Subscription(topic="orders", is_point_to_point=False, groups=("workers",))
+    assert list_subscriptions(table, ids) == [expected]
+    shell.topic_ids["orders"] = "0" * 32
+    assert list_subscriptions(table, ids) == [], "a topic made anew is another"
+
+
 def test_a_member_whose_connection_ended_has_a_moment() -> None:
     """R-DEL-7: then it is removed; the timer of the groups knows."""
     shell = Shell()
