@@ -30,6 +30,16 @@ def test_members_places_and_modes_are_shown() -> None:
     assert list_subscriptions(table, ids) == expected[1:], "a topic that is gone has no readers"
 
 
+def test_a_shared_group_without_members_is_shown_by_its_places() -> None:
+    """R-DEL-1: as every other group is."""
+    shell = Shell()
+    shell.share_joined("workers")
+    shell.share_write("workers", b"state")
+    shell.share("workers", member_epoch=-1)
+    [found] = list_subscriptions(shell.groups.table, shell.topic_ids.get)
+    assert (found.topic, found.groups) == ("orders", ("workers",))
+
+
 def test_a_member_whose_connection_ended_has_a_moment() -> None:
     """R-DEL-7: then it is removed; the timer of the groups knows."""
     shell = Shell()
