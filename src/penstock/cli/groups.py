@@ -103,7 +103,7 @@ def reset(
     """Let a group go on reading elsewhere.
 
     Shows what would change, and changes it with --yes. Stop the group's consumers first: while it
-    has members it is not moved.
+    has members it is not moved. Shared groups are not moved by this.
 
     \b
     Examples:
@@ -115,6 +115,11 @@ def reset(
 
     async def work(mq: Client) -> None:
         described = await mq.groups.describe(group)
+        if described.kind == "shared":
+            raise InvalidRequest(
+                f"Group {group} is shared, and is not moved by this command: Kafka's "
+                "kafka-share-groups.sh --reset-offsets does it, or delete it to begin anew."
+            )
         if described.members:
             names = ", ".join(sorted({member.name for member in described.members}))
             raise GroupNotEmpty(

@@ -110,6 +110,24 @@ def test_what_is_not_there_is_an_error_that_says_so(
     assert describe(commands, group)["lag"] == 0, "nothing has changed"
 
 
+def test_a_shared_group_is_listed_and_not_moved(commands: Commands, penstock_topic: str) -> None:
+    """R-DEL-3: with its lag, also when nobody of it is there; a reset says at once that it cannot,
+    not only when it is confirmed."""
+    group = f"group-of-{penstock_topic}"
+    commands.produce(penstock_topic, ["one", "two", "three"])
+    commands.run("consume", penstock_topic, "--group", group, "--shared", "--max", "2")
+    for words in ((), ("--yes",)):
+        said = commands.run("groups", "reset", group, "--to", "earliest", *words, code=1)[1]
+        assert "is shared" in said
+    subscriptions = commands.value("subscriptions", penstock_topic)
+    assert isinstance(subscriptions, list)
+    [subscription] = subscriptions
+    assert subscription["groups"] == [group]
+    [listed] = [row for row in listing(commands) if row["group"] == group]
+    assert (listed["kind"], listed["lag"]) == ("shared", subscription["lag"][group])
+    commands.run("groups", "delete", group, "--yes")
+
+
 def listing(commands: Commands) -> list[dict[str, object]]:
     found = commands.value("groups", "list")
     assert isinstance(found, list)
