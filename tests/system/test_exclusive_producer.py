@@ -21,7 +21,6 @@ from penstock.client.errors import DeliveryFailed
 from penstock.client.routes import GROUPS
 from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import PenstockError
-from penstock.model.limits import CLAIM_KEEP_MS, CLAIM_SETTLE_MS
 from tests.cluster_support import Cluster
 from tests.system.processes import BrokerProcess
 from tests.system.test_failover_clients import coordinator
@@ -75,30 +74,30 @@ async def values(mq: Client) -> list[bytes]:
 
 
 async def test_the_next_one_gets_the_topic_when_the_holder_was_killed(tmp_path: Path) -> None:
+    """R-CORE-6: with the name of the holder while it may live; and not before it is given up."""
     with BrokerProcess(tmp_path) as broker, holder(broker.address) as process:
         async with asyncio.timeout(SECONDS_MAX), connect(broker.address) as mq:
             async with mq.producer(exclusive="refuse") as producer:
                 with pytest.raises(TopicClaimed, match=rf"'holder \(.*process {process.pid}\)'"):
                     await producer.publish("ledger", b"early")
             process.send_signal(signal.SIGKILL)
-            killed_s = time.monotonic()
+            refusals = 0
             async with mq.producer(exclusive="refuse") as producer:
                 while True:
                     try:
                         await producer.publish("ledger", b"mine")
                         break
                     except TopicClaimed:
+                        refusals += 1
                         await asyncio.sleep(0.1)
-                waited_s = time.monotonic() - killed_s
-            # It renewed within a third of that time before it was killed.
-            assert CLAIM_KEEP_MS / 1000 * 0.5 < waited_s < CLAIM_KEEP_MS / 1000 + 3
+            assert refusals > 0, "it may have been about to come back"
             found = await values(mq)
             assert found[-1] == b"mine"
             assert b"early" not in found
 
 
 async def test_the_older_is_fenced(tmp_path: Path) -> None:
-    """Nothing of it is accepted once the newer was told that the topic is its own."""
+    """R-CORE-6: nothing of it is accepted once the newer was told that the topic is its own."""
     with BrokerProcess(tmp_path) as broker:
         async with asyncio.timeout(SECONDS_MAX), connect(broker.address) as mq:
             async with contextlib.AsyncExitStack() as stack:
@@ -111,9 +110,7 @@ async def test_the_older_is_fenced(tmp_path: Path) -> None:
 
                 writing = asyncio.create_task(go_on())
                 new = await stack.enter_async_context(mq.producer(exclusive="fence"))
-                began_s = time.monotonic()
                 await new.claim("ledger")
-                assert time.monotonic() - began_s < CLAIM_SETTLE_MS / 1000 + 1
                 end = await mq.admin.find_offset("ledger", 0, "latest")
                 with pytest.raises(TopicClaimed, match="taken over by 'penstock"):
                     await writing
@@ -141,15 +138,14 @@ async def test_a_claim_outlives_the_broker(tmp_path: Path) -> None:
                 async with mq.producer(exclusive="refuse") as other:
                     with pytest.raises(TopicClaimed):
                         await other.publish("ledger", b"3")
-            # Given up in an orderly way, it is free at once.
+            # Given up in an orderly way, it is free at once: nobody is refused.
             async with mq.producer(exclusive="refuse") as other:
-                began_s = time.monotonic()
                 await other.publish("ledger", b"4")
-                assert time.monotonic() - began_s < CLAIM_KEEP_MS / 1000 / 2
             assert await values(mq) == [b"1", b"2", b"4"]
 
 
 async def test_a_producer_that_slept_wakes_up_fenced(tmp_path: Path) -> None:
+    """R-CORE-6: nothing of it is taken that it had ready."""
     with BrokerProcess(tmp_path) as broker, holder(broker.address) as process:
         async with asyncio.timeout(SECONDS_MAX), connect(broker.address) as mq:
             process.send_signal(signal.SIGSTOP)

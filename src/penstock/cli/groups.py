@@ -166,7 +166,7 @@ def subscriptions(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
-    """Show which groups read which topics, and whether one alone may.
+    """Show which groups read which topics, how far each is behind, and whether one alone may.
 
     In the mode publish-subscribe every group gets every message; point-to-point is for one group.
 
@@ -177,20 +177,35 @@ def subscriptions(
     """
 
     async def work(mq: Client) -> None:
-        rows = [
-            {
-                "topic": each.topic,
-                "mode": "point-to-point" if each.is_point_to_point else "publish-subscribe",
-                "groups": list(each.groups),
+        found = await mq.groups.subscriptions(topic or "")
+        if topic and not found:
+            await mq.admin.describe_topic(topic)  # raises that there is none
+        names = sorted({name for each in found for name in each.groups})
+        described = {group.name: group for group in await mq.groups.describe_those(names)}
+        rows: list[Row] = []
+        for each in found:
+            lags = {
+                name: described[name].lag_in(each.topic)
+                for name in each.groups
+                if name in described  # else it was deleted in this moment
             }
-            for each in await mq.groups.subscriptions(topic or "")
-        ]
-        show_rows(
-            rows,
-            as_json=as_json,
-            columns=("topic", "mode", "groups"),
-            empty=f"No group reads {topic}." if topic else "No group reads anything yet.",
-        )
+            rows.append(
+                {
+                    "topic": each.topic,
+                    "mode": "point-to-point" if each.is_point_to_point else "publish-subscribe",
+                    "groups": list(lags),
+                    "lag": lags,
+                    "groups_and_lag": [f"{name} ({lag})" for name, lag in lags.items()],
+                }
+            )
+        if as_json:
+            show_json(
+                [{name: row[name] for name in ("topic", "mode", "groups", "lag")} for row in rows]
+            )
+        elif rows:
+            show_table(rows, ("topic", "mode", "groups_and_lag"))
+        else:
+            note(f"No group reads {topic or 'anything'} yet.")
 
     run_with_client(bootstrap, work)
 

@@ -5,7 +5,7 @@ A facade, like the rest of `client.blocking`: it decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.client.client import Client
 from penstock.client.group_admin import GroupDescription, TopicSubscription
@@ -21,6 +21,9 @@ class BlockingGroupAdmin:
 
     def describe_all(self) -> list[GroupDescription]:
         return self._run(self._groups.describe_all())
+
+    def describe_those(self, names: Sequence[str]) -> list[GroupDescription]:
+        return self._run(self._groups.describe_those(names))
 
     def describe(self, group: str) -> GroupDescription:
         return self._run(self._groups.describe(group))

@@ -40,6 +40,7 @@ from penstock.client.staged_write import (
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
+from penstock.model.limits import NAMES_PER_CALL_MAX
 from penstock.net.address import Address, parse_address
 from penstock.records import Columns, Message
 
@@ -197,6 +198,7 @@ class Client(Administration):
 
         source: who takes `message.ack()` instead of the consumer, for facades.
         """
+        _check_count(topics)
         connected = self._connection()
         consumer = Consumer(
             connected.routes,
@@ -229,6 +231,7 @@ class Client(Administration):
         """
         if not topics:
             raise InvalidRequest("There is no topic to share: name at least one.")
+        _check_count(topics)
         connected = self._connection()
         consumer = SharedConsumer(
             connected.routes,
@@ -381,6 +384,14 @@ class _Connected:
         self.pushes.end()
         await self.routes.close()
         await self.links.close()
+
+
+def _check_count(topics: Sequence[str]) -> None:
+    """The broker refuses them too, but only when those that were missing have been made."""
+    if len(topics) > NAMES_PER_CALL_MAX:
+        raise InvalidRequest(
+            f"{len(topics)} topics are subscribed to: one consumer can have {NAMES_PER_CALL_MAX}."
+        )
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[Address]:

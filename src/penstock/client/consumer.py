@@ -37,6 +37,7 @@ from penstock.model.limits import (
     FETCH_WAIT_MS_MAX,
     GROUP_NAME_LENGTH_MAX,
     MIB,
+    PARTITIONS_PER_TOPIC_MAX,
     PUSH_CREDIT_MESSAGES_MAX,
 )
 from penstock.records import Message
@@ -90,7 +91,8 @@ class ConsumerConfig:
     """What the group shows this member as; None: the client's name."""
 
     instance_id: str | None = None
-    """Who this member is across restarts: within a session it finds what it had."""
+    """Who this member is across restarts: closed and started again within a session, it finds what
+    it had. After a crash its place is kept for three seconds only, and it waits for them."""
 
     assignor: str | None = None
     """How the group's partitions are spread: uniform, range, ring, round-robin or sticky. The one
@@ -173,6 +175,8 @@ class ConsumerConfig:
             )
         if self.assignor == "manual" and self.partitions is None:
             raise InvalidConfig("The assignor 'manual' needs partitions to claim.")
+        if self.partitions is not None:
+            _check_claims(self.partitions)
 
 
 class Consumer(Outcomes, Replying):
@@ -390,6 +394,18 @@ class Consumer(Outcomes, Replying):
         if self._committer is not None:
             self._scope.start(self._committer.run(), name=f"commits of {self._settings.group}")
         self._is_started = True
+
+
+def _check_claims(partitions: Collection[int | tuple[str, int]]) -> None:
+    if not partitions:
+        raise InvalidConfig("There are no partitions to claim: name at least one.")
+    for each in partitions:
+        number = each[1] if isinstance(each, tuple | list) and len(each) == 2 else each
+        if not (isinstance(number, int) and 0 <= number < PARTITIONS_PER_TOPIC_MAX):
+            raise InvalidConfig(
+                f"{each!r} is no partition to claim: give its number, or a pair of topic and "
+                f"number, which is from 0 to {PARTITIONS_PER_TOPIC_MAX - 1}."
+            )
 
 
 def _member_settings(

@@ -7,7 +7,7 @@ on from where they are and set it back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +78,10 @@ class GroupDescription:
         """Of all partitions together, as far as it is known."""
         return sum(place.lag or 0 for place in self.places)
 
+    def lag_in(self, topic: str) -> int:
+        """Of the topic's partitions together, as far as it is known."""
+        return sum(place.lag or 0 for place in self.places if place.topic == topic)
+
     @property
     def topics(self) -> list[str]:
         return sorted({place.topic for place in self.places})
@@ -102,7 +106,10 @@ class GroupAdmin:
 
     async def describe_all(self) -> list[GroupDescription]:
         """Every group, by name."""
-        names = await self._admin.list_groups()
+        return await self.describe_those(await self._admin.list_groups())
+
+    async def describe_those(self, names: Sequence[str]) -> list[GroupDescription]:
+        """The groups of these names, without those that are none."""
         found: list[GroupDescription] = []
         for first in range(0, len(names), _CALLS_AT_ONCE):
             some = names[first : first + _CALLS_AT_ONCE]

@@ -20,8 +20,14 @@ from penstock.client.holdings import Holdings
 from penstock.client.routes import GROUPS, Routes
 from penstock.client.starts import Start
 from penstock.client.tasks import TaskScope
-from penstock.model.errors import FencedMemberEpoch, PenstockError, UnknownMember
+from penstock.model.errors import (
+    FencedMemberEpoch,
+    PenstockError,
+    UnknownMember,
+    UnreleasedInstance,
+)
 from penstock.model.ids import TopicPartition
+from penstock.model.limits import MEMBER_LOST_MS_MAX
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import GROUP_HEARTBEAT
@@ -34,6 +40,8 @@ REBALANCE_TIMEOUT_MS: Final = 60_000
 PATIENCE_S: Final = 5.0
 # A heartbeat that is not answered within this time is tried with another broker.
 _ANSWER_S_MAX: Final = 5.0
+# Who has crashed holds its instance id until it is given up, and the one that comes instead waits.
+_RELEASED_S_MAX: Final = 2 * MEMBER_LOST_MS_MAX / 1000
 # Whatever the session: a broker ends a connection that hangs after this time, and then counts.
 _SILENT_S_MAX: Final = 30.0
 _JOIN_EPOCH: Final = 0
@@ -171,14 +179,18 @@ class Membership:
 
     async def _join(self) -> None:
         self.epoch = _JOIN_EPOCH
-        give_up_at_s = self._loop.time() + self._start_s
+        began_s = self._loop.time()
         while True:
             try:
                 await self._beat()
                 return
             except PenstockError as error:
                 wait_s = self._backoff.wait_s(self._failures - 1)
-                if not error.retriable or self._loop.time() + wait_s >= give_up_at_s:
+                if isinstance(error, UnreleasedInstance):
+                    patience_s = min(_RELEASED_S_MAX, self._start_s)
+                else:
+                    patience_s = self._start_s if error.retriable else 0.0
+                if self._loop.time() + wait_s >= began_s + patience_s:
                     raise
             await asyncio.sleep(wait_s)
 

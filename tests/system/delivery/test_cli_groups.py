@@ -58,9 +58,9 @@ def test_a_group_is_listed_described_moved_and_deleted(
     assert "--partition" in commands.run("groups", "reset", group, "--to", "1", code=1)[1]
 
     subscriptions = commands.value("subscriptions", penstock_topic)
-    assert subscriptions == [
-        {"topic": penstock_topic, "mode": "publish-subscribe", "groups": [group]}
-    ]
+    mode = {"topic": penstock_topic, "mode": "publish-subscribe", "groups": [group]}
+    assert subscriptions == [{**mode, "lag": {group: 10}}]
+    assert f"{group} (10)" in commands.run("subscriptions", penstock_topic)[0].decode()
     commands.run("groups", "delete", group, "--yes")
     assert "There is no group" in commands.run("groups", "describe", group, code=1)[1]
     assert group not in [row["group"] for row in listing(commands)]
@@ -112,7 +112,12 @@ async def test_a_shared_group_is_listed_moved_and_deleted_too(
             assert "stop them first" in commands.run(*moved, code=1)[1]
         subscriptions = commands.value("subscriptions", penstock_topic)
         assert subscriptions == [
-            {"topic": penstock_topic, "mode": "publish-subscribe", "groups": [group]}
+            {
+                "topic": penstock_topic,
+                "mode": "publish-subscribe",
+                "groups": [group],
+                "lag": {group: 1},
+            }
         ]
         shown, remark = commands.run(*moved)
         assert "Nothing has changed" in remark
@@ -127,6 +132,28 @@ async def test_a_shared_group_is_listed_moved_and_deleted_too(
     commands.run("groups", "delete", group, "--yes")
     assert "There is no group" in commands.run("groups", "describe", group, code=1)[1]
     assert f"No group reads {penstock_topic}" in commands.run("subscriptions", penstock_topic)[1]
+
+
+def test_what_is_not_there_is_an_error_that_says_so(
+    commands: Commands, penstock_topic: str
+) -> None:
+    """R-DEL-4: a group, a topic or a partition that there is none of: one sentence and a code."""
+    commands.run("topics", "create", penstock_topic, "--partitions", "2")
+    commands.produce(penstock_topic, ["one"], "--partition", "0")
+    group = f"group-of-{penstock_topic}"
+    commands.run("consume", penstock_topic, "--group", group, "--max", "1")
+    for words, complaint in (
+        (("groups", "describe", "nobody"), "no group 'nobody'"),
+        (("groups", "reset", "nobody", "--to", "earliest", "--yes"), "no group 'nobody'"),
+        (("groups", "delete", "nobody", "--yes"), "no group 'nobody'"),
+        (("groups", "reset", group, "--to", "earliest", "--topic", "nowhere"), "'nowhere'"),
+        (("groups", "reset", group, "--to", "earliest", "--partition", "7"), "no partition 7"),
+        (("subscriptions", "nowhere"), "'nowhere'"),
+    ):
+        said = commands.run(*words, code=1)[1]
+        assert complaint in said, words
+        assert "Traceback" not in said
+    assert describe(commands, group)["lag"] == 0, "nothing has changed"
 
 
 def listing(commands: Commands) -> list[dict[str, object]]:

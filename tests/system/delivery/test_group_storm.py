@@ -26,10 +26,11 @@ STORM_S = float(os.environ.get("STORM_SECONDS", "20"))
 TOPIC = "orders"
 PARTITIONS = 8
 MEMBERS = 4
-# Every second something moves, which takes about a second; there is something to read all along.
-PAUSE_S_MAX = 5.0
+# Every second something moves, which takes about a second, and those who vanish are missed for
+# three; there is something to read all along. The rest is for machines that are busy otherwise.
+PAUSE_S_MAX = 10.0
 # A coordinator that is killed is replaced within some seconds.
-FAILOVER_PAUSE_S_MAX = 15.0
+FAILOVER_PAUSE_S_MAX = 20.0
 
 
 class StormMember:

@@ -18,6 +18,7 @@ def test_groups() -> None:
             message.ack()
             assert len(mq.groups.describe("billing").members) == 1
         assert [group.lag for group in mq.groups.describe_all()] == [0]
+        assert [group.lag for group in mq.groups.describe_those(["billing"])] == [0]
         assert [each.topic for each in mq.groups.subscriptions("orders")] == ["orders"]
         mq.groups.move("billing", {("orders", 0): 0})
         assert mq.groups.describe("billing").lag == 1

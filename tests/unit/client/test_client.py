@@ -87,6 +87,17 @@ async def test_a_subscription_names_a_topic(broker: FakeBroker) -> None:
             mq.subscribe()
 
 
+async def test_too_many_topics_are_refused_before_any_is_made(broker: FakeBroker) -> None:
+    """A hundred thousand subscriptions of one client."""
+    topics = [f"t{number}" for number in range(100_000)]
+    async with connect(broker.address) as mq:
+        with pytest.raises(InvalidRequest, match="100000 topics"):
+            mq.subscribe(*topics, group="g")
+        with pytest.raises(InvalidRequest, match="100000 topics"):
+            mq.share(*topics, group="g")
+    assert not broker.topics
+
+
 async def test_leaving_by_an_error_still_delivers(broker: FakeBroker) -> None:
     """As leaving a producer's own `async with` does; the error is the caller's."""
     mq = await connect(broker.address).__aenter__()

@@ -6,7 +6,7 @@ import pytest
 
 from penstock import connect
 from penstock.client.group_admin import TopicSubscription
-from penstock.model.errors import GroupNotEmpty, UnknownGroup
+from penstock.model.errors import GroupNotEmpty, UnknownGroup, UnknownMember
 from penstock.model.ids import TopicPartition
 from tests.support import RawClient, batch, running
 
@@ -35,7 +35,10 @@ async def test_a_group_is_described_with_its_members_and_its_lag() -> None:
             ] == [(2, 3, 1, member.member_id), (None, 1, 1, member.member_id)]
             assert group.lag == 2
             assert group.topics == ["orders"]
+            assert (group.lag_in("orders"), group.lag_in("events")) == (2, 0)
         assert [group.name for group in await mq.groups.describe_all()] == ["billing"]
+        [described] = await mq.groups.describe_those(["nobody", "billing"])
+        assert described.name == "billing"
         assert await mq.groups.subscriptions() == [
             TopicSubscription(topic="orders", is_point_to_point=False, groups=("billing",))
         ]
@@ -50,6 +53,8 @@ async def test_a_group_with_members_is_neither_moved_nor_deleted() -> None:
                 await mq.groups.move("billing", {("orders", 0): 0})
             with pytest.raises(GroupNotEmpty):
                 await mq.groups.delete("billing")
+            with pytest.raises(UnknownMember, match="only they commit"):
+                await mq.admin.commit_offsets("billing", {("orders", 0): 0})
         await mq.groups.move("billing", {("orders", 0): 1, ("orders", 1): 1})
         assert await mq.admin.group_offsets("billing") == {("orders", 0): 1, ("orders", 1): 1}
         await mq.groups.delete("billing")

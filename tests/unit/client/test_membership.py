@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client import committer
+from penstock.client import committer, membership
 from penstock.client.client import Client, connect
 from penstock.model.delivery_errors import PartitionClaimed, PartitionLost
 from penstock.model.errors import (
@@ -18,6 +18,7 @@ from penstock.model.errors import (
     InvalidRequest,
     NotCoordinator,
     UnknownMember,
+    UnreleasedInstance,
 )
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -416,6 +417,23 @@ async def test_a_static_member_will_be_back(orders: FakeBroker, mq: Client) -> N
     assert list(beats(orders))[-1].member_epoch == -2
 
 
+async def test_a_static_member_that_crashed_is_waited_for(orders: FakeBroker, mq: Client) -> None:
+    """The place of the one before is given up after a moment; nobody has to start it twice."""
+    taken = UnreleasedInstance("Another member has the instance id.")
+    orders.script[BEAT].extend([taken] * 3)
+    async with mq.subscribe("orders", group="billing", instance_id="till-1") as consumer:
+        assert consumer.partitions == [ONE, TWO]
+
+
+async def test_a_static_member_that_lives_is_not_waited_for_long(
+    orders: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "_RELEASED_S_MAX", 0.05)
+    orders.script[BEAT].extend([UnreleasedInstance("Another member has it.")] * 100)
+    with pytest.raises(UnreleasedInstance):
+        await mq.subscribe("orders", group="billing", instance_id="till-1").start()
+
+
 async def test_a_callback_may_begin_elsewhere_and_may_fail(
     orders: FakeBroker, mq: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -478,6 +496,11 @@ async def test_who_joins_and_ends_before_the_answer_has_left(
         {"on_revoked": print},
         {"group": "g", "partitions": [0], "assignor": "ring"},
         {"group": "g", "assignor": "manual"},
+        {"group": "g", "partitions": []},
+        {"group": "g", "partitions": [-1]},
+        {"group": "g", "partitions": [2**40]},
+        {"group": "g", "partitions": ["orders"]},
+        {"group": "g", "partitions": [("orders", -1)]},
     ],
 )
 async def test_senseless_settings(mq: Client, settings: dict[str, object]) -> None:

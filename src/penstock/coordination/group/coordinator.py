@@ -421,6 +421,11 @@ def _check_committer(group: Group, request: CommitRequest, now_ms: int) -> None:
     if isinstance(machine, ClassicGroup):
         machine.check_commit(request.member_id, request.instance_id, request.generation, now_ms)
     elif isinstance(machine, ConsumerGroup):
+        if machine.member_count and not request.member_id:
+            raise UnknownMember(
+                f"Group {group.name!r} has members, and only they commit its offsets: stop them "
+                "first."
+            )
         owned = request.offsets if request.must_own else ()
         machine.check_commit(request.member_id, request.generation, owned)
     elif request.generation >= 0:

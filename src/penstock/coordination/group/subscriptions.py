@@ -31,14 +31,9 @@ def list_subscriptions(
     for group in table:
         topics = set(group.usage().subscribed or ())
         topics |= {
-            committed.topic
-            for committed in group.offsets
-            if committed.topic_id == topic_id_of(committed.topic)
-        }
-        topics |= {
-            kept.topic
-            for kept in table.shares.of(group.name)
-            if kept.topic_id == topic_id_of(kept.topic)
+            place.topic
+            for place in (*group.offsets, *table.shares.of(group.name))
+            if place.topic_id == topic_id_of(place.topic)
         }
         topics |= table.point_to_point.topics_of(group.name)
         for topic in topics & {only_topic} if only_topic else topics:
