@@ -1,7 +1,7 @@
 """A member of a shared group in a process of its own, to be stopped and killed: every message that
 comes to it and all that it says of them is written down, as it happens.
 
-python -m tests.system.delivery.shared_member BOOTSTRAP TOPIC GROUP NAME SEED LEASE_MS
+python -m tests.system.delivery.shared_member BOOTSTRAP TOPIC GROUP NAME SEED LEASE_MS [ordered]
 
 It behaves well most of the time; else it answers late, twice, for what others hold, fails, extends,
 releases, forgets, or leaves in the middle and comes back. A line of JSON for each event.
@@ -142,11 +142,17 @@ class Member:
 
 @contextlib.asynccontextmanager
 async def joined(
-    bootstrap: str, topic: str, group: str, name: str, lease_ms: int
+    bootstrap: str, topic: str, group: str, name: str, lease_ms: int, *, is_ordered: bool
 ) -> AsyncIterator[SharedConsumer]:
     async with penstock.connect(bootstrap, client_name=name) as mq:
         consumer = mq.share(
-            topic, group=group, lease_ms=lease_ms, attempts_max=8, backoff_ms=50, max_wait_ms=500
+            topic,
+            group=group,
+            lease_ms=lease_ms,
+            attempts_max=8,
+            backoff_ms=50,
+            max_wait_ms=500,
+            ordered=is_ordered,
         )
         async with consumer:
             try:
@@ -156,12 +162,22 @@ async def joined(
                 write(event="lost", member=consumer.member_id, at_s=time.monotonic())
 
 
-async def main(bootstrap: str, topic: str, group: str, name: str, seed: str, lease_ms: str) -> None:
+async def main(
+    bootstrap: str,
+    topic: str,
+    group: str,
+    name: str,
+    seed: str,
+    lease_ms: str,
+    order: str = "",
+) -> None:
     life = 0
     while True:
         life += 1
         try:
-            async with joined(bootstrap, topic, group, name, int(lease_ms)) as consumer:
+            async with joined(
+                bootstrap, topic, group, name, int(lease_ms), is_ordered=order == "ordered"
+            ) as consumer:
                 await Member(consumer, group, int(lease_ms), f"{seed}/{life}").run()
         except PenstockError as error:
             write(event="error", what=repr(error))
