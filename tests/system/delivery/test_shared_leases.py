@@ -98,29 +98,29 @@ async def test_a_lease_that_runs_out_returns_and_one_that_is_extended_does_not(
     """R-DEL-3: at its end, not before; who answers late is told, and changes nothing."""
     async with living(tmp_path) as (broker, mq):
         await publish_numbers(mq, TOPIC, range(2))
-        async with penstock.connect(broker.address) as other:
-            async with (
-                mq.share(TOPIC, group=GROUP, lease_ms=LEASE_MS) as holder,
-                other.share(TOPIC, group=GROUP, lease_ms=LEASE_MS) as waiting,
-            ):
-                leased_s = time.monotonic()
-                kept, forgotten = await taken(holder, 2)
-                while time.monotonic() < leased_s + LEASE_MS / 1000 * 0.6:
-                    assert await waiting.fetch(timeout_s=0.1) == []
-                await kept.extend()
-                [came] = await taken(waiting, 1)
-                assert time.monotonic() >= leased_s + LEASE_MS / 1000 - 0.001
-                assert (came.offset, came.attempt) == (forgotten.offset, 2)
-                await forgotten.ack()
-                await holder.commit()
-                assert holder.lost_count == 1
-                with pytest.raises(InvalidRequest):
-                    await forgotten.extend()
-                await came.ack()
-                await kept.ack()
-                await waiting.commit()
-                await holder.commit()
-                assert (holder.lost_count, waiting.lost_count) == (1, 0)
+        async with (
+            penstock.connect(broker.address) as other,
+            mq.share(TOPIC, group=GROUP, lease_ms=LEASE_MS) as holder,
+            other.share(TOPIC, group=GROUP, lease_ms=LEASE_MS) as waiting,
+        ):
+            leased_s = time.monotonic()
+            kept, forgotten = await taken(holder, 2)
+            while time.monotonic() < leased_s + LEASE_MS / 1000 * 0.6:
+                assert await waiting.fetch(timeout_s=0.1) == []
+            await kept.extend()
+            [came] = await taken(waiting, 1)
+            assert time.monotonic() >= leased_s + LEASE_MS / 1000 - 0.001
+            assert (came.offset, came.attempt) == (forgotten.offset, 2)
+            await forgotten.ack()
+            await holder.commit()
+            assert holder.lost_count == 1
+            with pytest.raises(InvalidRequest):
+                await forgotten.extend()
+            await came.ack()
+            await kept.ack()
+            await waiting.commit()
+            await holder.commit()
+            assert (holder.lost_count, waiting.lost_count) == (1, 0)
 
 
 async def test_settlements_of_what_a_member_does_not_hold_change_nothing(tmp_path: Path) -> None:
