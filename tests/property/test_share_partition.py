@@ -180,6 +180,8 @@ class Shares:
                 case Settlement.FAIL:
                     whole_ms = 100 if message.attempts == 0 else 150
                     self.model.fail(message, now_ms, (whole_ms + int(whole_ms * jitter)) // 2)
+                case Settlement.ABANDON:
+                    self.model.fail(message, now_ms, 0)
 
     def lose(self) -> None:
         member = self.member()

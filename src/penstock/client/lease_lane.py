@@ -1,8 +1,8 @@
 """Leases messages of one partition ahead of the reader: asks, decodes, hands over.
 
 Not what becomes of them. The invariants: it asks for no more than there is room for, since every
-message it holds is kept from others; and a lease that has run out before the reader took the
-message is not handed over.
+message it holds is kept from others; a lease that has run out before the reader took the message
+is not handed over; and what was asked for is waited for, since it may be leased already.
 """
 
 from __future__ import annotations
@@ -98,23 +98,30 @@ class LeaseLane:
         self._routes = routes
         self._backoff = backoff
         self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask no more. What was asked for still comes: the broker may have leased it by now, and
+        nobody would have it in hand until the lease is over."""
+        self._stopped.set()
 
     async def run(self, buffer: Buffer) -> None:
-        """Lease while there is room; runs until it is cancelled, or cannot go on."""
+        """Lease while there is room; runs until it is stopped or cancelled, or cannot go on."""
         failures = 0
         while True:
             while (messages_max := buffer.room()) <= 0:
                 buffer.has_room.clear()
                 await buffer.has_room.wait()
+            if self._stopped.is_set():
+                return
             self._request.messages_max = messages_max
             try:
                 await self._lease(buffer, is_refreshed=failures > 0)
                 failures = 0
-            except BatchError as error:
-                buffer.fail(error)
-                return
             except PenstockError as error:
-                if not error.retriable:
+                if self._stopped.is_set():
+                    return  # the partition may be gone, or another broker's: it is left anyway
+                if isinstance(error, BatchError) or not error.retriable:
                     buffer.fail(error)
                     return
                 failures += 1

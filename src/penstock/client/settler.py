@@ -29,6 +29,7 @@ RELEASE: Final = pb.SettleRequest.KIND_RELEASE
 REJECT: Final = pb.SettleRequest.KIND_REJECT
 EXTEND: Final = pb.SettleRequest.KIND_EXTEND
 FAIL: Final = pb.SettleRequest.KIND_FAIL
+ABANDON: Final = pb.SettleRequest.KIND_ABANDON
 
 # Outcomes gather for so long before the first call; later ones gather while that is under way.
 _GATHER_S: Final = 0.002
@@ -70,18 +71,22 @@ class Settler:
         # Leases that had run out when their outcome was told.
         self.lost_count = 0
         self.failure: PenstockError | None = None
-        self._not_extended: dict[int, PenstockError] = {}
+        # Those whose extension somebody waits for, with why it was refused.
+        self._extending: dict[int, PenstockError | None] = {}
 
     async def extend(self, offset: int) -> None:
         """Returns when the lease is longer; raises why it is not."""
-        self._not_extended.pop(offset, None)
+        self._extending[offset] = None
         self.put(offset, Outcome(EXTEND))
-        await self.told()
-        if (error := self._not_extended.pop(offset, None)) is not None:
+        try:
+            await self.told()
+        finally:
+            error = self._extending.pop(offset, None)
+        if error is not None:
             raise error
 
     async def leave(self) -> None:
-        """The member asks no more there: what it still holds is for others."""
+        """The member asks no more there: what it still holds it has not begun with."""
         request = pb.SettleRequest(
             group=self._group,
             member_id=self._member_id,
@@ -154,11 +159,11 @@ class Settler:
                     continue
                 for offset in range(one.first, one.last + 1):
                     outcomes.pop(offset, None)
-                    if error.code and one.kind == EXTEND:
-                        self._not_extended[offset] = from_code(error.code, error.message)
+                    if error.code and one.kind == EXTEND and offset in self._extending:
+                        self._extending[offset] = from_code(error.code, error.message)
                 if error.code and not is_lost:
                     self.failure = from_code(error.code, error.message)
-                elif is_lost and one.kind != RELEASE:
+                elif is_lost and one.kind not in (RELEASE, ABANDON):
                     # Whoever gives a message back that it has no longer has lost nothing.
                     self.lost_count += one.kind != EXTEND
                     logger.warning(

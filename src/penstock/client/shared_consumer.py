@@ -25,7 +25,7 @@ from penstock.client.push_lane import PushLane
 from penstock.client.pushes import Pushes
 from penstock.client.replies import Replying
 from penstock.client.routes import Routes
-from penstock.client.settler import RELEASE, Outcome, Settler
+from penstock.client.settler import ABANDON, RELEASE, Outcome, Settler
 from penstock.client.settling import Settling
 from penstock.client.share_membership import ShareMembership
 from penstock.client.shared_settings import SharedConsumerConfig
@@ -80,7 +80,8 @@ class SharedConsumer(Settling, Replying):
         )
         self._scope = TaskScope()
         self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
-        # Of those in `_lanes`, where messages are pushed.
+        # Of those in `_lanes`, where messages are asked for, and where they are pushed.
+        self._lease_lanes: dict[TopicPartition, LeaseLane] = {}
         self._push_lanes: dict[TopicPartition, PushLane] = {}
         self._buffer = LeaseBuffer(
             settings.prefetch, source if source is not None else self, self._fail
@@ -124,22 +125,26 @@ class SharedConsumer(Settling, Replying):
             self._is_started = True
 
     async def close(self) -> None:
-        """Tell the outcomes that there are, give the rest back, and leave the group."""
+        """Tell the outcomes that there are, give the rest back, and leave the group. What the
+        reader has taken and not settled was an attempt; what it has not taken was none."""
         if self._is_closed:
             return
         self._is_closed = True
         for lane in self._lanes.values():
             lane.cancel()
         for message in self._buffer.drop(lambda _: True):
-            self._settle(
-                TopicPartition(message.topic, message.partition), message.offset, Outcome(RELEASE)
-            )
+            self._settle((message.topic, message.partition), message.offset, Outcome(RELEASE))
+        for (_, _, offset), hold in self._held.items():
+            self._settle(hold.partition, offset, Outcome(ABANDON))
+        self._held.clear()
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                for settler in self._settlers.values():
-                    await settler.told()
-                for settler in self._settlers.values():
-                    await settler.leave()
+                endings = [_left(settler) for settler in self._settlers.values()]
+                # Each partition for itself: outcomes of one are told though another is gone.
+                outcomes = await asyncio.gather(*endings, return_exceptions=True)
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
         except (TimeoutError, PenstockError) as error:
             logger.warning(
                 "Not every outcome could be told before group %s was left: %s",
@@ -215,8 +220,13 @@ class SharedConsumer(Settling, Replying):
 
     def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in [one for one in self._lanes if one not in partitions]:
-            self._lanes.pop(partition).cancel()
-            self._push_lanes.pop(partition, None)
+            task = self._lanes.pop(partition)
+            if (leasing := self._lease_lanes.pop(partition, None)) is not None:
+                leasing.stop()
+            else:
+                # The broker takes back what it has pushed and was not answered.
+                self._push_lanes.pop(partition)
+                task.cancel()
         self._buffer.lane_count = len(partitions)
         for partition in partitions:
             if partition not in self._lanes:
@@ -238,7 +248,7 @@ class SharedConsumer(Settling, Replying):
             )
             work = pushing.run()
         else:
-            leasing = LeaseLane(
+            leasing = self._lease_lanes[partition] = LeaseLane(
                 *names, max_wait_ms=settings.max_wait_ms, bytes_max=settings.buffer_bytes
             )
             work = leasing.run(self._buffer)
@@ -247,3 +257,15 @@ class SharedConsumer(Settling, Replying):
     def _fail(self, error: PenstockError) -> None:
         self._failure = error
         self._buffer.has_messages.set()
+
+
+async def _left(settler: Settler) -> None:
+    """Everything is told, and the partition is left, whatever was refused before."""
+    refused: PenstockError | None = None
+    try:
+        await settler.told()
+    except PenstockError as error:
+        refused = error
+    await settler.leave()
+    if refused is not None:
+        raise refused

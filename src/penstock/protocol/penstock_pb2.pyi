@@ -1355,12 +1355,14 @@ class SettleRequest(_message.Message):
         KIND_REJECT: _ClassVar[SettleRequest.Kind]
         KIND_EXTEND: _ClassVar[SettleRequest.Kind]
         KIND_FAIL: _ClassVar[SettleRequest.Kind]
+        KIND_ABANDON: _ClassVar[SettleRequest.Kind]
     KIND_UNSPECIFIED: SettleRequest.Kind
     KIND_ACKNOWLEDGE: SettleRequest.Kind
     KIND_RELEASE: SettleRequest.Kind
     KIND_REJECT: SettleRequest.Kind
     KIND_EXTEND: SettleRequest.Kind
     KIND_FAIL: SettleRequest.Kind
+    KIND_ABANDON: SettleRequest.Kind
     class Range(_message.Message):
         __slots__ = ("first", "last", "kind", "reason", "delay_ms")
         FIRST_FIELD_NUMBER: _ClassVar[int]

@@ -8,7 +8,7 @@ one deadline to the next. Every command ends with where the group stands.
     log 0..9 [skip=3..4] [5:key=a,priority=9,ttl=2000 ...]
                                                   the log has these, and more of them is wanted
     NAME lease N
-    NAME acknowledge|release|reject|extend|fail RANGE [delay=MS] [jitter=0.5] [reason=text]
+    NAME acknowledge|release|reject|extend|fail|abandon RANGE [delay=MS] [jitter=0.5] [reason=text]
     lost NAME                                     its connection
     time MS
     save                                          a snapshot, written and durable

@@ -1,7 +1,7 @@
 """A member of a shared group in a process of its own, to be stopped and killed: every message that
 comes to it and all that it says of them is written down, as it happens.
 
-python -m tests.system.delivery.shared_member BOOTSTRAP TOPIC GROUP NAME SEED LEASE_MS HOW
+python -m tests.system.delivery.shared_member BOOTSTRAP TOPIC GROUP NAME SEED LEASE_MS HOW [ordered]
 
 It behaves well most of the time; else it answers late, twice, for what others hold, fails, extends,
 releases, forgets, or leaves in the middle and comes back. A line of JSON for each event. HOW: by
@@ -143,7 +143,14 @@ class Member:
 
 @contextlib.asynccontextmanager
 async def joined(
-    bootstrap: str, topic: str, group: str, name: str, lease_ms: int, *, push: bool
+    bootstrap: str,
+    topic: str,
+    group: str,
+    name: str,
+    lease_ms: int,
+    *,
+    push: bool,
+    is_ordered: bool,
 ) -> AsyncIterator[SharedConsumer]:
     async with penstock.connect(bootstrap, client_name=name) as mq:
         consumer = mq.share(
@@ -154,6 +161,7 @@ async def joined(
             backoff_ms=50,
             max_wait_ms=500,
             push=push,
+            ordered=is_ordered,
         )
         async with consumer:
             try:
@@ -164,14 +172,27 @@ async def joined(
 
 
 async def main(
-    bootstrap: str, topic: str, group: str, name: str, seed: str, lease_ms: str, how: str
+    bootstrap: str,
+    topic: str,
+    group: str,
+    name: str,
+    seed: str,
+    lease_ms: str,
+    how: str,
+    order: str = "",
 ) -> None:
     life = 0
     while True:
         life += 1
         try:
             async with joined(
-                bootstrap, topic, group, name, int(lease_ms), push=how == "push"
+                bootstrap,
+                topic,
+                group,
+                name,
+                int(lease_ms),
+                push=how == "push",
+                is_ordered=order == "ordered",
             ) as consumer:
                 await Member(consumer, group, int(lease_ms), f"{seed}/{life}").run()
         except PenstockError as error:

@@ -1,5 +1,5 @@
 """A shared group under everything that can happen to it, with real processes: what every member
-saw and said is recorded, and checked at the end (R-DEL-3, R-DEL-7).
+saw and said is recorded, and checked at the end (R-DEL-3, R-DEL-7, R-DEL-11).
 
 Members crash, are stopped for longer than a lease, answer late, twice, for what they do not hold,
 disconnect and come back, half of them in the middle of a push; brokers are killed, and leadership
@@ -19,6 +19,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import penstock
 from penstock import Client
@@ -41,18 +44,23 @@ MEMBERS = 6
 LEASE_MS = 2_000
 ATTEMPTS_MAX = 8
 TROUBLE_S = float(os.environ.get("HISTORY_SECONDS", "12"))
+# Six members on one partition; of one of these keys one message is out at a time.
+KEYS = [b"key-%d" % number for number in range(12)]
 # After trouble: longer than leases, doubts and backoffs.
 CALM_S = 6.0
+# And at most so long: an election may take its time on a busy machine.
+DRAIN_S_MAX = 60.0
 Trouble = Callable[[], Awaitable[None]]
 
 
 class MemberProcess:
     """`shared_member`, again and again; each life has a file of its own."""
 
-    def __init__(self, bootstrap: str, folder: Path, number: int) -> None:
+    def __init__(self, bootstrap: str, folder: Path, number: int, *, is_ordered: bool) -> None:
         self._command = [sys.executable, "-m", "tests.system.delivery.shared_member", bootstrap]
         self._command += [TOPIC, GROUP, f"m{number}", str(number), str(LEASE_MS)]
         self._command += ["push" if number % 2 else "pull"]
+        self._command += ["ordered"] * is_ordered
         self._folder = folder
         self._number = number
         # Each life's file, and when it was killed.
@@ -70,15 +78,17 @@ class MemberProcess:
 
     def kill(self) -> None:
         assert self._process is not None
-        # Then or later: it may have done something yet after this moment, which it has recorded.
+        # The broker may see it die before this process comes to look at its clock again.
+        self._lives.append((self._path, time.monotonic()))
         self._process.kill()
         self._process.wait()
-        self._lives.append((self._path, time.monotonic()))
 
     def record(self, history: DeliveryHistory) -> None:
         for path, killed_s in self._lives:
             whole, _, _ = path.read_text().rpartition("\n")
             events = [json.loads(line) for line in whole.splitlines()]
+            # It may have done something yet after that moment.
+            last_s = max((_when_s(event) for event in events), default=0.0)
             for event in events:
                 match event.pop("event"):
                     case "leased":
@@ -88,31 +98,45 @@ class MemberProcess:
                     case "lost":
                         history.losses.append(Lost(**event))
             for member in {event["member"] for event in events if "member" in event}:
-                history.losses.append(Lost(member, killed_s))
+                history.losses.append(Lost(member, max(killed_s, last_s)))
+
+
+def _when_s(event: dict[str, Any]) -> float:
+    return max(float(event.get(name, 0.0)) for name in ("came_s", "said_s", "told_s", "at_s"))
 
 
 async def publish_steadily(mq: Client, history: DeliveryHistory, ends_s: float) -> None:
-    async def publish() -> None:
+    async def publish(key: bytes | None) -> None:
         try:
-            receipt = await mq.publish(TOPIC, b"x" * 100)
+            receipt = await mq.publish(TOPIC, b"x" * 100, key=key)
         except PenstockError:
             return
-        history.published[receipt.offset] = None
+        history.published[receipt.offset] = key
 
+    chance = random.Random(2)
     async with asyncio.TaskGroup() as group:
         while time.monotonic() < ends_s:
             for _ in range(10):
-                group.create_task(publish())
+                group.create_task(publish(chance.choice(KEYS) if history.is_ordered else None))
             await asyncio.sleep(0.05)
 
 
 async def drain(mq: Client, history: DeliveryHistory) -> None:
-    """One well-behaved member, until there has been nothing for a while."""
+    """One well-behaved member, until the group is done with everything, and there has been nothing
+    for a while."""
     async with mq.share(
-        TOPIC, group=GROUP, lease_ms=LEASE_MS, attempts_max=ATTEMPTS_MAX, backoff_ms=50
+        TOPIC,
+        group=GROUP,
+        lease_ms=LEASE_MS,
+        attempts_max=ATTEMPTS_MAX,
+        backoff_ms=50,
+        ordered=history.is_ordered,
     ) as consumer:
         last_s = time.monotonic()
-        while time.monotonic() < last_s + CALM_S:
+        ends_s = last_s + DRAIN_S_MAX
+        while time.monotonic() < ends_s:
+            if time.monotonic() > last_s + CALM_S and not (await mq.groups.describe(GROUP)).lag:
+                break
             messages = await consumer.fetch(timeout_s=1.0)
             came_s = time.monotonic()
             for message in messages:
@@ -150,8 +174,12 @@ async def dead_letters(mq: Client) -> set[int]:
 
 
 @contextlib.asynccontextmanager
-async def members(bootstrap: str, folder: Path) -> AsyncIterator[list[MemberProcess]]:
-    processes = [MemberProcess(bootstrap, folder, number) for number in range(MEMBERS)]
+async def members(
+    bootstrap: str, folder: Path, *, is_ordered: bool
+) -> AsyncIterator[list[MemberProcess]]:
+    processes = [
+        MemberProcess(bootstrap, folder, number, is_ordered=is_ordered) for number in range(MEMBERS)
+    ]
     for process in processes:
         process.start()
     try:
@@ -161,14 +189,19 @@ async def members(bootstrap: str, folder: Path) -> AsyncIterator[list[MemberProc
             process.kill()
 
 
-async def live(bootstrap: str, folder: Path, replicas: int, troubles: list[Trouble]) -> None:
+async def live(
+    bootstrap: str, folder: Path, replicas: int, troubles: list[Trouble], *, is_ordered: bool
+) -> None:
     """Trouble of all sorts for a while, then quiet; and what was promised is looked at."""
     chance = random.Random(1)
-    history = DeliveryHistory(ATTEMPTS_MAX)
+    history = DeliveryHistory(ATTEMPTS_MAX, is_ordered)
     async with penstock.connect(bootstrap) as mq:
         await mq.admin.create_topic(TOPIC, partitions=1, replicas=replicas)
         ends_s = time.monotonic() + TROUBLE_S
-        async with members(bootstrap, folder) as processes, asyncio.TaskGroup() as group:
+        async with (
+            members(bootstrap, folder, is_ordered=is_ordered) as processes,
+            asyncio.TaskGroup() as group,
+        ):
             group.create_task(publish_steadily(mq, history, ends_s))
             while time.monotonic() < ends_s:
                 await asyncio.sleep(1.0)
@@ -192,7 +225,9 @@ async def live(bootstrap: str, folder: Path, replicas: int, troubles: list[Troub
     assert not violations, shown(violations)
 
 
-async def test_a_broker_that_is_killed_again_and_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_ordered", [False, True], ids=["any-order", "by-key"])
+async def test_a_broker_that_is_killed_again_and_again(tmp_path: Path, is_ordered: bool) -> None:
+    """R-DEL-3; R-DEL-11: with six members on one partition."""
     with BrokerProcess(tmp_path / "data") as broker:
 
         async def kill() -> None:
@@ -200,10 +235,12 @@ async def test_a_broker_that_is_killed_again_and_again(tmp_path: Path) -> None:
             await asyncio.sleep(0.2)
             broker.start()
 
-        await live(broker.address, tmp_path, 1, [kill])
+        await live(broker.address, tmp_path, 1, [kill], is_ordered=is_ordered)
 
 
-async def test_leaders_that_are_killed_stopped_and_moved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_ordered", [False, True], ids=["any-order", "by-key"])
+async def test_leaders_that_are_killed_stopped_and_moved(tmp_path: Path, is_ordered: bool) -> None:
+    """R-DEL-3; R-DEL-11: with six members on one partition."""
     with Cluster(tmp_path) as cluster:
 
         async def leader() -> int:
@@ -231,4 +268,4 @@ async def test_leaders_that_are_killed_stopped_and_moved(tmp_path: Path) -> None
                 async with penstock.connect(cluster.bootstrap) as mq:
                     await mq.cluster.elect_leaders([(TOPIC, 0)])
 
-        await live(cluster.bootstrap, tmp_path, 3, [kill, stop, move])
+        await live(cluster.bootstrap, tmp_path, 3, [kill, stop, move], is_ordered=is_ordered)

@@ -234,12 +234,14 @@ async def test_a_slow_handler_keeps_its_message(tmp_path: Path, extends: bool) -
     with BrokerProcess(tmp_path / "data") as broker:
         async with penstock.connect(broker.address) as mq:
             await publish_numbers(mq, "jobs", range(1))
-            begun = 0
+            begun, finished = 0, asyncio.Event()
 
             async def handle(message: Message) -> None:
                 nonlocal begun
                 begun += 1
-                await asyncio.sleep(LEASE_MS / 1000 * 2 if begun == 1 else 0)
+                if begun == 1:
+                    await asyncio.sleep(LEASE_MS / 1000 * 1.7)
+                    finished.set()
 
             task = asyncio.create_task(
                 mq.serve(
@@ -251,8 +253,11 @@ async def test_a_slow_handler_keeps_its_message(tmp_path: Path, extends: bool) -
                     auto_extend=extends,
                 )
             )
-            await asyncio.wait([task], timeout=LEASE_MS / 1000 * 2.5)
-            assert begun == (1 if extends else 2)
+            async with asyncio.timeout(PATIENCE_S):
+                await finished.wait()
+                assert begun == (1 if extends else 2)
+                while (await mq.groups.describe("workers")).lag:
+                    await asyncio.sleep(0.01)
             task.cancel()
             await asyncio.wait([task])
             async with mq.share("jobs", group="workers", lease_ms=LEASE_MS) as consumer:

@@ -86,13 +86,14 @@ def test_the_console_consumer_takes_everything_once(
     publish(topic, range(COUNT))
     where = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group)
 
-    def run() -> list[int]:
-        command = java().with_arguments(CONSOLE_CONSUMER, *where, "--timeout-ms", "3000")
+    def run(*until: str) -> list[int]:
+        command = java().with_arguments(CONSOLE_CONSUMER, *where, *until)
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return sorted(int(line) for line in done.stdout.split() if line.isdigit())
 
-    assert run() == list(range(COUNT))
-    assert run() == []
+    # On a busy machine it takes longer to join than it takes to read.
+    assert run("--max-messages", str(COUNT), "--timeout-ms", "50000") == list(range(COUNT))
+    assert run("--timeout-ms", "3000") == []
 
 
 def test_two_of_java_share_one_partition(
@@ -174,7 +175,7 @@ def test_java_librdkafka_and_ours_are_one_group(
             while not (mine and java_member.got and librdkafka_member.got):
                 await asyncio.to_thread(publish, topic, range(published, published + 30))
                 published += 30
-                assert published < 30_000
+                await asyncio.sleep(0.05)
                 assert not working.done()
             while len(mine) + len(java_member.got) + len(librdkafka_member.got) < published:
                 await asyncio.sleep(0.05)

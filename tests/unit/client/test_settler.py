@@ -7,9 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
+import pytest
+
 from penstock.client.backoff import Backoff
 from penstock.client.routes import Routes
-from penstock.client.settler import ACKNOWLEDGED, EXTEND, FAIL, RELEASE, Outcome, Settler
+from penstock.client.settler import ABANDON, ACKNOWLEDGED, EXTEND, FAIL, RELEASE, Outcome, Settler
 from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.model.ids import TopicPartition
@@ -151,5 +153,21 @@ async def test_what_is_held_goes_through_beside_what_is_not() -> None:
 
 
 async def test_what_was_not_held_any_more_is_no_loss_to_who_gives_it_back() -> None:
-    settler = await told(Leader(set()), {0: Outcome(RELEASE), 1: Outcome(EXTEND)})
+    outcomes = {0: Outcome(RELEASE), 1: Outcome(EXTEND), 2: Outcome(ABANDON)}
+    settler = await told(Leader(set()), outcomes)
     assert settler.lost_count == 0
+
+
+async def test_why_a_lease_is_no_longer_is_kept_for_who_waits_for_it_alone() -> None:
+    """A consumer extends leases by itself, for months."""
+    backoff = Backoff(first_s=0.001, longest_s=0.001)
+    settler = Settler("workers", "a", JOBS, cast(Routes, Leader(set())), backoff)
+    running = asyncio.create_task(settler.run())
+    settler.put(0, Outcome(EXTEND))
+    async with asyncio.timeout(10):
+        await settler.told()
+        assert settler._extending == {}
+        with pytest.raises(UnknownLease):
+            await settler.extend(1)
+        assert settler._extending == {}
+    running.cancel()

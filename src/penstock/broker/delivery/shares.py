@@ -155,14 +155,14 @@ class Shares:
             opening.give_up(ask)
 
     def leave_partition(self, group: str, partition: Partition, member: str) -> None:
-        """A member asks no more there: as if its connections had ended."""
+        """A member asks no more there: what it has begun with it has settled."""
         place = _place(group, partition)
         if (opening := self._openings.get(place)) is not None:
             opening.forget_member(member)
         if (share := self._shares.get(place)) is not None:
             for holder in [one for one in share.holders if one.member == member]:
                 self._let_go(share, holder)
-            share.drop_member(member)
+            share.drop_member(member, is_lost=False)
 
     def leave(self, group: str, member: str, connection: Connected, *, is_lost: bool) -> None:
         """The member holds nothing of the group any more on this connection. Lost: what it held

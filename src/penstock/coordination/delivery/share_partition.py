@@ -268,6 +268,9 @@ class SharePartition:
             case Settlement.FAIL:
                 backoff_ms = self.settings.backoff_after_ms(attempts + 1, jitter)
                 self._fail(piece, now_ms, backoff_ms, reason or "Failed, without a reason.")
+            case Settlement.ABANDON:
+                reason = reason or "Its consumer left without saying what became of it."
+                self._fail(piece, now_ms, 0, reason)
             case _:
                 assert_never(kind)
 

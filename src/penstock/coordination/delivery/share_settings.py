@@ -58,6 +58,8 @@ class Settlement(IntEnum):
     """The member keeps it for a whole lease more."""
     FAIL = 5
     """Again after the backoff, or for the dead letters after the last attempt."""
+    ABANDON = 6
+    """The member leaves, and had begun with it: an attempt more, and for the others at once."""
 
 
 class Lease(NamedTuple):

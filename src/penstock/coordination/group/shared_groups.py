@@ -163,5 +163,6 @@ def check_not_shared(group: Group, error: type[PenstockError]) -> None:
     if isinstance(group.machine, ShareGroup):
         raise error(
             f"Group {group.name!r} is a shared group, whose members acknowledge messages one by "
-            "one: take another name, or delete it first."
+            "one: take another name, or delete it first. `penstock groups describe` tells where it "
+            "stands."
         )
