@@ -165,7 +165,8 @@ async def test_a_hundred_consumers_on_twenty_topics_have_five_each(broker: Broke
             async with joined(members):
                 owner = await shared(members, every(topics, 25), [5] * 100)
                 if own is not None:
-                    readers = Counter(topic for topic, _ in {(t, owner[t, n]) for t, n in owner})
+                    reading = {(each.topic, member) for each, member in owner.items()}
+                    readers = Counter(topic for topic, _ in reading)
                     assert readers == dict.fromkeys(topics, 5)
 
 
