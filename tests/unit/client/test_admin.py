@@ -150,7 +150,7 @@ async def test_what_nobody_leads_is_offline(
     broker: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody may take what a copy has for what there is."""
-    monkeypatch.setattr("penstock.client.admin._ELECTION_S_MAX", 0.05)
+    monkeypatch.setattr("penstock.client.admin._ELECTION_S_MAX", 0.5)
     monkeypatch.setattr("penstock.client.admin._LOOK_S", 0.01)
     broker.create("orders", 3)
     for partition in broker.topics["orders"]:

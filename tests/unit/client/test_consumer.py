@@ -14,6 +14,7 @@ from penstock.model.errors import (
     ClientClosed,
     CorruptBatch,
     CorruptLog,
+    InvalidConfig,
     InvalidRequest,
     StorageFailed,
     UnknownTopic,
@@ -409,3 +410,32 @@ async def test_several_tasks_may_read_from_one_consumer(orders: FakeBroker, mq: 
                     await asyncio.sleep(0)
                 fill(orders, 5)
     assert sorted(seen) == list(range(20, 60))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"partitions": [0]},
+        {"assignor": "ring"},
+        {"instance_id": "one"},
+        {"point_to_point": True},
+        {"on_revoked": print},
+        {"group": "g", "partitions": [0], "assignor": "ring"},
+        {"group": "g", "assignor": "manual"},
+        {"group": "g", "partitions": []},
+        {"group": "g", "partitions": [-1]},
+        {"group": "g", "partitions": [2**40]},
+        {"group": "g", "partitions": ["orders"]},
+        {"group": "g", "partitions": [("orders", -1)]},
+    ],
+)
+async def test_senseless_settings(mq: Client, settings: dict[str, object]) -> None:
+    with pytest.raises(InvalidConfig):
+        mq.subscribe("orders", **settings)  # type: ignore[arg-type]
+
+
+async def test_claims_say_of_which_topic(mq: Client) -> None:
+    with pytest.raises(InvalidConfig, match="pairs"):
+        mq.subscribe("orders", "events", group="g", partitions=[0])
+    with pytest.raises(InvalidConfig, match="no topic"):
+        mq.consumer(group="g", partitions=[("orders", 0)])

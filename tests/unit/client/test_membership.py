@@ -14,7 +14,6 @@ from penstock.client.client import Client, connect
 from penstock.model.delivery_errors import PartitionClaimed, PartitionLost
 from penstock.model.errors import (
     FencedMemberEpoch,
-    InvalidConfig,
     InvalidRequest,
     NotCoordinator,
     UnknownMember,
@@ -484,32 +483,3 @@ async def test_who_joins_and_ends_before_the_answer_has_left(
         await asyncio.gather(starting, return_exceptions=True)
         await consumer.close()
     assert not orders.members["billing"]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"partitions": [0]},
-        {"assignor": "ring"},
-        {"instance_id": "one"},
-        {"point_to_point": True},
-        {"on_revoked": print},
-        {"group": "g", "partitions": [0], "assignor": "ring"},
-        {"group": "g", "assignor": "manual"},
-        {"group": "g", "partitions": []},
-        {"group": "g", "partitions": [-1]},
-        {"group": "g", "partitions": [2**40]},
-        {"group": "g", "partitions": ["orders"]},
-        {"group": "g", "partitions": [("orders", -1)]},
-    ],
-)
-async def test_senseless_settings(mq: Client, settings: dict[str, object]) -> None:
-    with pytest.raises(InvalidConfig):
-        mq.subscribe("orders", **settings)  # type: ignore[arg-type]
-
-
-async def test_claims_say_of_which_topic(mq: Client) -> None:
-    with pytest.raises(InvalidConfig, match="pairs"):
-        mq.subscribe("orders", "events", group="g", partitions=[0])
-    with pytest.raises(InvalidConfig, match="no topic"):
-        mq.consumer(group="g", partitions=[("orders", 0)])
