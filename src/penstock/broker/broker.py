@@ -109,6 +109,7 @@ class Broker:
         else:
             company = alone(ground)
         context = await self._open(starting, ground, company)
+        ground.clients.groups_of = partial(groups_of, context)
         self._start_keeping(starting, context.partitions, ground.flusher)
 
         if not config.registry:
@@ -240,7 +241,6 @@ class Broker:
                 internal_replication_factor=config.internal_replication_factor,
             ),
         )
-        ground.clients.groups_of = partial(groups_of, context)
         return context
 
     def _start_keeping(

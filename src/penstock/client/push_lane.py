@@ -223,11 +223,16 @@ class _LaneStream:
             self._end(error)  # not known whether it goes on: another stream does
 
     def _ask_about(self, hold: PushedHold, payload: memoryview) -> None:
-        """That it was withdrawn may be on its way behind it: what the broker answers to this comes
-        behind that too."""
+        """That it was withdrawn may be on its way behind it: what the broker answers to a question
+        comes behind that too. It is asked behind the delivery's answer, which ends the time in
+        which it can be withdrawn."""
         if not self._late:
-            self.stream.channel.start_call(PING.number, b"", (), self._answered)
+            self._loop.call_soon(self._ask)
         self._late.append((hold, payload))
+
+    def _ask(self) -> None:
+        if not self.stream.channel.connection.is_closed:  # else its end is told by itself
+            self.stream.channel.start_call(PING.number, b"", (), self._answered)
 
     def _answered(self, error: PenstockError | None, *_: memoryview) -> None:
         late, self._late = self._late, []

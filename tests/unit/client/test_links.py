@@ -104,7 +104,7 @@ async def test_a_lost_connection_is_made_anew(broker: FakeBroker) -> None:
 
 async def test_a_broker_that_does_not_introduce_itself(broker: FakeBroker) -> None:
     broker.script[pb.CALL_HELLO].append(SWALLOW)
-    links = Links([parse_address(broker.address)], ClientConfig(connect_timeout_ms=100))
+    links = Links([parse_address(broker.address)], ClientConfig(connect_timeout_ms=300))
     with pytest.raises(ConnectionLost):
         await links.any_broker()
     # It may be accepted only when it was given up.
