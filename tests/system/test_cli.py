@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 ESCAPE = b"\x1b"
 
 

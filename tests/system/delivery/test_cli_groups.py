@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import penstock
 from penstock.records import Message
 from tests.system.test_cli import Commands
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 @pytest.fixture
@@ -33,11 +34,14 @@ def test_a_group_is_listed_described_moved_and_deleted(
 
     reader = commands.start("consume", penstock_topic, "--group", group)
     try:
-        described = wait_for_members(commands, group)
+        described = wait_until(
+            commands, group, lambda group: all(place["read_by"] for place in group["places"])
+        )
         assert described["kind"] == "consumer"
         assert [place["read_by"] for place in described["places"]] == ["penstock-cli"] * 2
         for words in (("reset", group, "--to", "earliest", "--yes"), ("delete", group, "--yes")):
             assert "member" in commands.run("groups", *words, code=1)[1]
+        wait_until(commands, group, lambda group: group["lag"] == 0)
     finally:
         reader.send_signal(signal.SIGINT)
         reader.communicate(timeout=SECONDS_MAX)
@@ -168,10 +172,11 @@ def describe(commands: Commands, group: str) -> dict[str, Any]:
     return found
 
 
-def wait_for_members(commands: Commands, group: str) -> dict[str, Any]:
+def wait_until(
+    commands: Commands, group: str, holds: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """What is told of the group, when that is so."""
     give_up_at_s = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < give_up_at_s:
-        described = describe(commands, group)
-        if described["members"]:
-            return described
-    raise AssertionError("nobody joined")
+    while not holds(described := describe(commands, group)):
+        assert time.monotonic() < give_up_at_s, described
+    return described

@@ -25,7 +25,7 @@ from tests.system.processes import BrokerProcess
 from tests.system.test_cli import Commands
 
 GROUP = "workers"
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class DyingBroker(BrokerProcess):
@@ -50,7 +50,7 @@ async def ids(mq: Client) -> list[str]:
 
 async def fail_all(mq: Client, reason: str, seen: list[tuple[float, int, int]]) -> None:
     """A worker that cannot deal with anything; notes when it got what, and for which time."""
-    settings: dict[str, Any] = {"attempts_max": 3, "backoff_ms": 200, "lease_ms": 2_000}
+    settings: dict[str, Any] = {"attempts_max": 3, "backoff_ms": 200}
     async with mq.share("jobs", group=GROUP, **settings) as consumer:
         async for message in consumer:
             seen.append((time.monotonic(), message.offset, message.attempt))
@@ -287,6 +287,7 @@ async def test_letters_are_written_wherever_their_topic_is_led(
     with Cluster(tmp_path, replication_factor_default=copies) as cluster:
         async with penstock.connect(cluster.bootstrap) as mq:
             await mq.admin.create_topic("jobs", 6, replicas=3)
+            await until(lambda: _leaders_are(mq, 3))
             for partition in range(6):
                 await mq.publish("jobs", b"%d" % partition, partition=partition)
             consumer: Any = (
@@ -298,8 +299,6 @@ async def test_letters_are_written_wherever_their_topic_is_led(
                     messages += await consumer.fetch()
                 await asyncio.gather(*(message.reject("never") for message in messages))
             await until(lambda: _count_is(mq, 6))
-            described = await mq.admin.describe_topic("jobs")
-            assert len({one.leader for one in described.partitions}) == 3
             assert (await mq.dead_letters.redrive(GROUP)).redriven == 6
             async with mq.subscribe("jobs") as reader:
                 back: list[tuple[int, bytes | None]] = []
@@ -307,6 +306,11 @@ async def test_letters_are_written_wherever_their_topic_is_led(
                     back += [(message.partition, message.value) for message in await reader.fetch()]
             assert sorted(back) == [(at, b"%d" % at) for at in range(6) for _ in range(2)]
             assert await ids(mq) == []
+
+
+async def _leaders_are(mq: Client, count: int) -> bool:
+    described = await mq.admin.describe_topic("jobs")
+    return len({one.leader for one in described.partitions}) == count
 
 
 async def test_expired_messages_are_not_delivered_and_counted(tmp_path: Path) -> None:
