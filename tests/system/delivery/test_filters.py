@@ -192,29 +192,25 @@ async def test_a_wrong_filter_is_refused_with_the_place(
 
 
 async def test_an_expensive_filter_does_not_hold_up_the_others(broker: BrokerProcess) -> None:
-    """R-DEL-12: the dearest filters that are allowed, on many small messages, by several clients;
-    meanwhile another one publishes and reads."""
-    dear = " OR ".join(["region LIKE '%a_a_a_a%b%'"] * 50)
-    assert len(dear) < 4096
+    """R-DEL-12: seconds of looking by the dearest filter that is allowed, for several clients;
+    meanwhile another one is served."""
+    dear = " OR ".join(["region LIKE '%a_a_a_b%'"] * 8)
     async with penstock.connect(broker.address) as mq, mq.producer(linger_ms=0) as producer:
         async with mq.producer(compression="zstd") as filling:
-            for _ in range(50_000):
-                await filling.send("dear", b"", headers=[("region", b"a" * 40)])
+            for _ in range(8_000):
+                await filling.send("dear", b"", headers=[("region", b"a" * 400)])
+            await filling.send("dear", b"last", headers=[("region", b"a a a b")])
         await producer.publish("quick", b"first")
         async with penstock.connect(broker.address) as one, penstock.connect(broker.address) as two:
             consumers = [each.consumer("dear", filter=dear) for each in (one, two, one, two)]
             readings = [asyncio.create_task(each.fetch()) for each in consumers]
             await until(lambda: all(each.partitions for each in consumers))
-            waits_s = []
-            for _ in range(100):
-                before = time.perf_counter()
+            for _ in range(30):
                 await producer.publish("quick", b"x")
-                waits_s.append(time.perf_counter() - before)
-            assert sorted(waits_s)[50] < 0.25
-            assert max(waits_s) < 2
-            for reading in readings:
-                reading.cancel()
-            await asyncio.gather(*readings, return_exceptions=True)
+            assert not any(reading.done() for reading in readings), "it takes longer than others"
+            async with asyncio.timeout(6 * PATIENCE_S):
+                found = await asyncio.gather(*readings)
+            assert [[each.value for each in messages] for messages in found] == [[b"last"]] * 4
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
