@@ -16,12 +16,19 @@ from penstock.broker.forwarding import Forwarding
 from penstock.broker.partition import Partition
 from penstock.broker.topics import Topics
 from penstock.coordination.delivery.share_settings import DeadMessage
-from penstock.model.dead_letter import SourceMessage, dead_letter_topic, write_dead_letter
-from penstock.model.errors import Busy, OffsetOutOfRange, PenstockError, UnknownTopic
+from penstock.model.dead_letter import (
+    REDRIVES_MAX,
+    SourceMessage,
+    dead_letter_topic,
+    write_dead_letter,
+)
+from penstock.model.errors import Busy, InvalidBatch, OffsetOutOfRange, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
-from penstock.model.limits import BATCH_BYTES_MAX, KIB
+from penstock.model.limits import BATCH_BYTES_MAX, KIB, OPENED_BATCH_BYTES_MAX
+from penstock.model.message_headers import REDRIVES
 from penstock.net.clock import Clock
-from penstock.records import BatchBuilder, Codec, Message, decode_messages
+from penstock.records import BatchBuilder, Codec, Message, decode_batch
+from penstock.records.header import check_batch
 
 logger = logging.getLogger(__name__)
 
@@ -44,14 +51,10 @@ class DeadLetters:
 
     async def bury(self, group: str, partition: Partition, dead: Iterable[DeadMessage]) -> None:
         """Copy them to the group's dead-letter topic. PenstockError: perhaps not all are there."""
-        builder = _builder()
-        # Of the batch that was opened last: thousands that die together are often of one.
-        opened: dict[int, Message] = {}
+        builder, sources = _builder(), _Sources(partition)
         for one in sorted(dead, key=lambda each: each.offset):
-            if one.offset not in opened:
-                opened = _open(partition, one.offset)
-            message = opened.get(one.offset)
-            if message is None:
+            source = sources.find(one.offset)
+            if source is None:
                 logger.warning(
                     "Offset %d of %s was to become a dead letter of group %s, and is gone.",
                     one.offset,
@@ -60,15 +63,6 @@ class DeadLetters:
                 )
                 continue
             now_ms = self._clock.now_ms()
-            source = SourceMessage(
-                topic=message.topic,
-                partition=message.partition,
-                offset=message.offset,
-                timestamp_ms=message.timestamp_ms,
-                key=message.key,
-                value=message.value,
-                headers=message.headers,
-            )
             letter = write_dead_letter(source, group, one.reason, one.attempts, now_ms)
             if builder.append(now_ms, *letter) < 0:
                 await self._append(group, builder.build())
@@ -102,17 +96,55 @@ class DeadLetters:
         await committed
 
 
+class _Sources:
+    """Messages of a partition. The batch that was opened last is kept: thousands that die together
+    are often of one."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._opened: dict[int, Message] = {}
+
+    def find(self, offset: int) -> SourceMessage | None:
+        """None if it is gone; of a batch that cannot be opened, its place alone."""
+        topic, partition = self._partition.name
+        if offset not in self._opened:
+            self._opened = {}
+            try:
+                batch = memoryview(self._partition.read(offset, 1).read())
+            except OffsetOutOfRange:
+                return None
+            if not batch:
+                return None
+            header = check_batch(batch)
+            try:
+                messages = decode_batch(header, batch[: header.length], OPENED_BATCH_BYTES_MAX)
+            except InvalidBatch:
+                return SourceMessage(
+                    topic=topic,
+                    partition=partition,
+                    offset=offset,
+                    timestamp_ms=header.max_timestamp_ms,
+                    key=None,
+                    value=None,
+                    # It has nothing to be put back, unless somebody insists.
+                    headers=((REDRIVES, b"%d" % REDRIVES_MAX),),
+                )
+            if not header.is_control:
+                self._opened = {each.offset: each for each in messages if each.offset >= offset}
+        message = self._opened.get(offset)
+        if message is None:
+            return None
+        return SourceMessage(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            timestamp_ms=message.timestamp_ms,
+            key=message.key,
+            value=message.value,
+            headers=message.headers,
+        )
+
+
 def _builder() -> BatchBuilder:
     # Compressed: what a producer sent compressed may be larger than any batch without it.
     return BatchBuilder(_BATCH_BYTES, Codec.ZSTD)
-
-
-def _open(partition: Partition, offset: int) -> dict[int, Message]:
-    """The messages of its batch from the offset on; none if they are gone."""
-    try:
-        payload = partition.read(offset, 1).read()
-    except OffsetOutOfRange:
-        return {}
-    name = partition.name
-    messages = decode_messages(payload, name.topic, name.partition, offset)
-    return {message.offset: message for message in messages}

@@ -345,6 +345,8 @@ class Share:
                 machine.settle(ask.member, first, last, Settlement.ACKNOWLEDGE, now_ms)
             for first, last in found.too_many:
                 machine.settle(ask.member, first, last, Settlement.RELEASE, now_ms)
+            for first, last, why in found.unreadable:
+                machine.settle(ask.member, first, last, Settlement.REJECT, now_ms, reason=why)
             if found.leases:
                 # The clock tells whole milliseconds: the present one may be almost over.
                 lease_ms = machine.settings.lease_ms - 1

@@ -4,6 +4,7 @@ Not who gets what. A batch is opened only where that is needed: to order by key,
 where a header of the queue's own may stand in it. Filtering may take long, and is work in turns
 (`broker.delivery.filtered`) between two feeds. The invariants: every offset up to where it was read
 is told once, as there or as nothing to hand out; a payload has the leased messages and no others.
+A batch that cannot be opened is told as one message, which is found `unreadable` when it is leased.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.coordination.delivery.message_details import MessageDetails, detai
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import Lease
 from penstock.coordination.filter.filters import CompiledFilter
+from penstock.model.errors import InvalidBatch
 from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
 from penstock.model.message_headers import PREFIX
 from penstock.records import Message, decode_batch
@@ -52,7 +54,7 @@ class _Found(NamedTuple):
 class Payload:
     """What there is of leased messages."""
 
-    __slots__ = ("firsts", "gone", "leases", "pieces", "too_many")
+    __slots__ = ("firsts", "gone", "leases", "pieces", "too_many", "unreadable")
 
     def __init__(self) -> None:
         self.leases: list[Lease] = []
@@ -63,6 +65,8 @@ class Payload:
         """From the log, since it was read: first and last."""
         self.too_many: list[tuple[int, int]] = []
         """That would have been too many bytes: first and last."""
+        self.unreadable: list[tuple[int, int, str]] = []
+        """In batches that cannot be opened: first and last, and why."""
 
     def add(self, offsets: Sequence[int], lease: Lease, first: int, end: int) -> None:
         """Of the lease, the messages from `first` to `end`, of which these are there."""
@@ -137,9 +141,13 @@ class ShareLog:
         wanted = machine.wanted
         if wanted is None:
             return True
-        part = yield from filtered_read(
-            self._partition, wanted, _CHUNK_BYTES, self._compiled, _FOUND_MAX
-        )
+        try:
+            part = yield from filtered_read(
+                self._partition, wanted, _CHUNK_BYTES, self._compiled, _FOUND_MAX
+            )
+        except InvalidBatch:
+            self._found = _closed(self._header_at(wanted), wanted)
+            return True
         found = partial(self._passed, part.payload, wanted, part.next_offset)
         is_short = part.message_count <= _AT_ONCE_MESSAGES_MAX
         if is_short and not any(read_header(batch).codec for batch in part.payload):
@@ -155,7 +163,13 @@ class ShareLog:
         for lease in leases:
             offset = lease.first
             while offset <= lease.last:
-                opened = self._batch_at(offset)
+                try:
+                    opened = self._batch_at(offset)
+                except InvalidBatch as error:
+                    last = min(self._header_at(offset).next_offset - 1, lease.last)
+                    found.unreadable.append((offset, last, str(error)))
+                    offset = last + 1
+                    continue
                 if opened is None:
                     found.add((), lease, offset, lease.last + 1)
                     break
@@ -185,6 +199,9 @@ class ShareLog:
         self._opened.append(opened)
         return opened
 
+    def _header_at(self, offset: int) -> BatchHeader:
+        return read_header(self._partition.read(offset, 1).read())
+
     def _offer(
         self, machine: SharePartition, header: BatchHeader, batch: memoryview, now_ms: int
     ) -> None:
@@ -195,7 +212,10 @@ class ShareLog:
         if header.is_control or not header.record_count:
             found.skipped.append((header.base_offset, header.next_offset))
         elif not self._is_plain(header, batch):
-            self._look_into(decode_batch(header, batch, OPENED_BATCH_BYTES_MAX), found)
+            try:
+                self._look_into(decode_batch(header, batch, OPENED_BATCH_BYTES_MAX), found)
+            except InvalidBatch:
+                found = _closed(header, wanted)
         _tell(machine, found, now_ms)
         self._found = found if _is_small(found) else None
 
@@ -236,6 +256,14 @@ class ShareLog:
         if header.record_count != header.last_offset_delta + 1:
             return False  # compaction has taken some
         return _PREFIX not in bytes(batch[HEADER_BYTES:])
+
+
+def _closed(header: BatchHeader, wanted: int) -> _Found:
+    """Of a batch that cannot be opened its first message stands for all: there may be billions, by
+    what its header says."""
+    first = max(header.base_offset, wanted)
+    others = [(first + 1, header.next_offset)] if first + 1 < header.next_offset else []
+    return _Found(first, header.next_offset, others, [])
 
 
 def _is_small(found: _Found) -> bool:

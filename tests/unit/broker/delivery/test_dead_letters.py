@@ -14,8 +14,8 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import BATCH_BYTES_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
-from penstock.records import BatchBuilder, Codec, Message, decode_messages
-from penstock.records.header import Buffer
+from penstock.records import BatchBuilder, Codec, Message, decode_batch
+from penstock.records.header import BatchHeader
 from tests.support import running
 from tests.unit.broker.delivery.share_harness import REJECT, stage
 
@@ -40,11 +40,11 @@ async def test_a_batch_of_which_all_die_is_opened_once(monkeypatch: pytest.Monke
     """R-DEL-9: else a thousand messages that die together stop the broker for seconds."""
     opened: list[int] = []
 
-    def counted(payload: Buffer, topic: str, partition: int, offset: int) -> list[Message]:
-        opened.append(offset)
-        return decode_messages(payload, topic, partition, offset)
+    def counted(header: BatchHeader, batch: memoryview, bytes_max: int) -> list[Message]:
+        opened.append(header.base_offset)
+        return decode_batch(header, batch, bytes_max)
 
-    monkeypatch.setattr(dead_letters, "decode_messages", counted)
+    monkeypatch.setattr(dead_letters, "decode_batch", counted)
     async with stage() as here:
         await here.publish(50)
         a = await here.member("a")
