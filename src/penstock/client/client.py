@@ -198,7 +198,7 @@ class Client(Administration):
 
         source: who takes `message.ack()` instead of the consumer, for facades.
         """
-        _check_count(topics)
+        _check_topics(topics)
         connected = self._connection()
         consumer = Consumer(
             connected.routes,
@@ -231,7 +231,7 @@ class Client(Administration):
         """
         if not topics:
             raise InvalidRequest("There is no topic to share: name at least one.")
-        _check_count(topics)
+        _check_topics(topics)
         connected = self._connection()
         consumer = SharedConsumer(
             connected.routes,
@@ -386,8 +386,11 @@ class _Connected:
         await self.links.close()
 
 
-def _check_count(topics: Sequence[str]) -> None:
-    """The broker refuses them too, but only when those that were missing have been made."""
+def _check_topics(topics: Sequence[str]) -> None:
+    """The broker refuses too many, but only when those that were missing have been made."""
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise InvalidRequest(f"{topic!r} is no name of a topic: give names, one by one.")
     if len(topics) > NAMES_PER_CALL_MAX:
         raise InvalidRequest(
             f"{len(topics)} topics are subscribed to: one consumer can have {NAMES_PER_CALL_MAX}."

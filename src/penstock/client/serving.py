@@ -25,7 +25,7 @@ from penstock.client.backoff import Backoff
 from penstock.client.consumer import ConsumerConfig, ConsumerSettings
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
-from penstock.model.delivery_errors import UnknownLease
+from penstock.model.delivery_errors import NoReply, UnknownLease
 from penstock.model.errors import InvalidConfig, InvalidRequest
 from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
 from penstock.records import Message
@@ -231,6 +231,10 @@ class _Serving:
                 outcome = self._handler(message)
                 if isawaitable(outcome):
                     await outcome
+                break
+            except NoReply as error:
+                # Whoever asked has gone: to do it again would help nobody.
+                logger.debug("Offset %d of %s: %s", message.offset, message.topic, error)
                 break
             except asyncio.CancelledError:
                 if self._is_shared:

@@ -434,6 +434,12 @@ async def test_senseless_settings(mq: Client, settings: dict[str, object]) -> No
         mq.subscribe("orders", **settings)  # type: ignore[arg-type]
 
 
+async def test_a_list_of_topics_is_not_a_topic(mq: Client) -> None:
+    for begin in (mq.subscribe, mq.share):
+        with pytest.raises(InvalidRequest, match="one by one"):
+            begin(["orders", "events"], group="g")  # type: ignore[arg-type]
+
+
 async def test_claims_say_of_which_topic(mq: Client) -> None:
     with pytest.raises(InvalidConfig, match="pairs"):
         mq.subscribe("orders", "events", group="g", partitions=[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -31,9 +32,10 @@ from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import ShareSettings
+from penstock.model.delivery_errors import TooManySubscriptions
 from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown
 from penstock.model.ids import TopicId
-from penstock.model.limits import SHARES_MAX
+from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX, SHARES_MAX
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.replication.transport import TIMING
@@ -97,6 +99,8 @@ class Shares:
         self._openings: dict[Place, _Opening] = {}
         # Which shares end with whose connection.
         self._held: dict[Holder, dict[Share, None]] = {}
+        # How many hold something on each connection.
+        self._names: Counter[Connected] = Counter()
         # The last words of those that were closed, on their way to the coordinator.
         self._closings: dict[Place, asyncio.Task[None]] = {}
         # Of the last state that was written: a later one has a higher number.
@@ -113,6 +117,15 @@ class Shares:
     def ask(self, group: str, partition: Partition, ask: Ask, connection: Connected) -> None:
         """Lease messages to a member, whose connection this is: when that ends, it holds nothing
         any more."""
+        is_known = Holder(connection, ask.member) in self._held
+        if not is_known and self._names[connection] >= MEMBERSHIPS_PER_CONNECTION_MAX:
+            ask.refuse(
+                TooManySubscriptions(
+                    f"{MEMBERSHIPS_PER_CONNECTION_MAX} members of groups lease messages on this "
+                    "connection, which is the limit: use another one for more."
+                )
+            )
+            return
 
         def hold(share: Share) -> bool:
             if not connection.is_open:
@@ -323,11 +336,12 @@ class Shares:
         held = self._held.get(holder)
         if held is None:
             held = self._held[holder] = {}
+            self._names[connection] += 1
             connection.on_close(holder, lambda: self._gone(holder))
         held[share] = None
 
     def _gone(self, holder: Holder) -> None:
-        for share in self._held.pop(holder):
+        for share in self._forget(holder):
             share.holders.discard(holder)
             if all(other.member != holder.member for other in share.holders):
                 # Else it has connected again, before the end of the former connection was seen:
@@ -340,8 +354,14 @@ class Shares:
         if held is not None:
             held.pop(share, None)
             if not held:
-                del self._held[holder]
+                self._forget(holder)
                 holder.connection.forget(holder)
+
+    def _forget(self, holder: Holder) -> dict[Share, None]:
+        self._names[holder.connection] -= 1
+        if not self._names[holder.connection]:
+            del self._names[holder.connection]
+        return self._held.pop(holder)
 
     def _ended(self, place: Place, share: Share, write: Write, state: bytes | None) -> None:
         if self._shares.get(place) is share:

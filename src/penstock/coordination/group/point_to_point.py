@@ -16,7 +16,8 @@ from typing import Final
 from penstock.coordination.group.consumer_messages import TopicFacts, Topics
 from penstock.coordination.group.effects import Record
 from penstock.model.delivery_errors import SubscriptionTaken
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import InvalidTopic, UnknownTopic
+from penstock.model.ids import is_internal
 
 POINT_TO_POINT_KIND: Final = "point-to-point"
 # The key says all there is to say.
@@ -71,6 +72,8 @@ class PointToPoint:
         for topic in topics:
             if self.owner(topic) == group:
                 continue
+            if is_internal(topic):
+                raise InvalidTopic(f"{topic!r} is the broker's own: nobody has it for itself.")
             if topic_id_of(topic) is None:
                 raise UnknownTopic(f"There is no topic {topic!r} to read point to point.")
             for reader in readers_of(topic):

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.broker.delivery import shares
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.share import Ask, Leased
 from penstock.broker.delivery.shares import Shares, States
-from penstock.model.delivery_errors import UnknownLease
+from penstock.model.delivery_errors import TooManySubscriptions, UnknownLease
 from penstock.model.errors import (
     InvalidRequest,
     InvalidTopic,
@@ -402,3 +403,20 @@ async def test_the_dead_are_buried_also_when_nobody_is_left(
         here.clock.time_ms += 2_000
         (dead,) = await here.dead_letters()
         assert dict(dead.headers)["penstock-dead-reason"] == b"never"
+
+
+async def test_one_connection_speaks_for_so_many_members_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-DEL-3: names cost nothing to make up, and the broker remembers who holds what."""
+    monkeypatch.setattr(shares, "MEMBERSHIPS_PER_CONNECTION_MAX", 3)
+    async with stage() as here:
+        await here.publish(10)
+        a = await here.member("a")
+        for name in ("b", "c", "a"):
+            assert len(await a.lease(1, member_id=name)) == 1
+        assert len(await a.lease(1)) == 1
+        with pytest.raises(TooManySubscriptions, match="use another"):
+            await a.lease(1, member_id="d")
+        other = await here.member("d")
+        assert len(await other.lease(1)) == 1

@@ -9,7 +9,7 @@ from penstock.coordination.group.consumer_messages import ConsumerHeartbeatAnswe
 from penstock.coordination.group.point_to_point import PointToPoint
 from penstock.coordination.group.table import GroupTable
 from penstock.model.delivery_errors import SubscriptionTaken
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import InvalidTopic, UnknownTopic
 from penstock.model.ids import TopicId
 from tests.unit.coordination.group.harness import CONFIG, RETENTION_MS, TOPICS, Shell
 
@@ -84,6 +84,13 @@ def test_what_others_read_cannot_be_taken() -> None:
     shell.now_ms += 20_000
     shell.expire()
     assert isinstance(shell.consumer("till", is_point_to_point=True), ConsumerHeartbeatAnswer)
+
+
+def test_the_broker_s_own_topics_cannot_be_taken() -> None:
+    """R-DEL-1: else one client keeps everybody from looking at them."""
+    shell = Shell()
+    with pytest.raises(InvalidTopic, match="the broker's own"):
+        shell.consumer("till", topic_names=frozenset({"__offsets"}), is_point_to_point=True)
 
 
 def test_a_topic_that_does_not_exist_cannot_be_taken() -> None:
