@@ -27,6 +27,9 @@ from penstock.registry.api import Registry
 logger = logging.getLogger(__name__)
 
 _SEQUENCE_MAX: Final = 2**31 - 1
+# A topic that is neither here nor among the deleted ones may have been made just now, by another
+# broker whose news are on their way. Then it is gone, and was deleted long ago.
+_MISSING_S: Final = 30.0
 
 
 class Channels(Protocol):
@@ -55,6 +58,8 @@ class Destinations:
     clock: Clock
     coordinator_term: int
     """Of the coordinator of staged writes who sends."""
+    missing_since_s: dict[str, float]
+    """Topics that this broker does not know, by id."""
 
     def find(self, staged: StagedBatch, producer_id: int) -> Destination:
         return Destination(self, staged, producer_id)
@@ -105,15 +110,26 @@ class Destination:
             """Led by another, or offline, and read again when it comes back."""
 
     def _exists(self) -> bool:
+        """Busy as long as that is not known."""
         if self._is_gone:
             return False
-        topic = self._parts.registry.image.topics.get(self._name.topic)
-        if topic is None or topic.deleting or topic.id != self._topic_id:
+        image, missing_since_s = self._parts.registry.image, self._parts.missing_since_s
+        topic = image.topics.get(self._name.topic)
+        if topic is not None and topic.id == self._topic_id:
+            missing_since_s.pop(self._topic_id, None)
+            self._is_gone = topic.deleting
+        elif any(one.topic_id == self._topic_id for one in image.deleted_topics):
+            self._is_gone = True
+        else:
+            now_s = self._parts.clock.monotonic()
+            if now_s - missing_since_s.setdefault(self._topic_id, now_s) < _MISSING_S:
+                raise Busy(f"This broker has not heard of topic {self._name.topic!r} yet.")
+            self._is_gone = True
+        if self._is_gone:
             logger.warning(
                 "Topic %s was deleted before all that was staged for it could be written.",
                 self._name.topic,
             )
-            self._is_gone = True
         return not self._is_gone
 
     def _send(self, batch: bytearray, append: Append) -> None:

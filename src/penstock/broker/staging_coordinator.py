@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.broker.handler_tasks import HandlerTasks
@@ -67,6 +67,8 @@ class StagingParts:
     driver: Driver
     flusher: Flusher
     clock: Clock
+    missing_since_s: dict[str, float] = field(default_factory=dict)
+    """For all copies, by topic: each of them is tried again and again."""
 
     def staging(self) -> Staging:
         """Staged writes, before anything is read."""
@@ -90,6 +92,7 @@ class StagingParts:
             channels=self.channels,
             clock=self.clock,
             coordinator_term=term,
+            missing_since_s=self.missing_since_s,
         )
 
 

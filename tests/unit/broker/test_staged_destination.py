@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -178,3 +179,30 @@ async def test_a_topic_that_was_deleted_is_no_destination(monkeypatch: pytest.Mo
             await life.topics.delete("orders")
         assert (await life.commit(named)).readable
         assert other.requests == []
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_topic_that_is_not_known_yet_is_waited_for(
+    comes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-SPK-2: a coordinator that has just come to lead may hear of a new topic after what was
+    committed for it: rows must not be dropped for that."""
+    async with living(SimulatedDisk()) as life:
+        named = await life.stage("a", [b"row"])
+        registry = life.topics._registry
+        known = registry.image
+        without = replace(known, topics={}, deleted_topics=())
+        monkeypatch.setattr(registry, "_image", without)
+        with pytest.raises(Busy, match="not heard of topic 'orders'"):
+            await life.commit(named)
+        if comes:
+            monkeypatch.setattr(registry, "_image", known)
+        life.clock.time_ms += 31_000
+        async with asyncio.timeout(10):
+            while True:
+                # Whoever asks while a try is under way is told how that ended.
+                with contextlib.suppress(Busy):
+                    assert (await life.commit(named)).readable
+                    break
+        monkeypatch.setattr(registry, "_image", known)
+        assert life.values() == ([b"row"] if comes else [])
