@@ -164,7 +164,7 @@ class Life:
             await asyncio.sleep(0)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not is_so():
                 await asyncio.sleep(0)
 
