@@ -7,19 +7,16 @@ of the others; it is named in what is answered.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from penstock.client.parks import ask_all, remember_park
 from penstock.client.routes import Routes
 from penstock.model.delivery_errors import UnknownClient
 from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import LIST_CLIENTS, STEER_CLIENT, CallType, RequestT, ResponseT
-
-logger = logging.getLogger(__name__)
+from penstock.protocol.calls import LIST_CLIENTS, STEER_CLIENT
 
 ClientState = Literal["alive", "slow", "parked", "lost"]
 StreamState = Literal["alive", "slow", "timeout", "parked"]
@@ -81,7 +78,7 @@ class ClientAdmin:
 
     async def list(self) -> ClientList:
         """Who is connected to the brokers, and who was lost in the last minutes."""
-        answers = await _ask_all(self._routes, LIST_CLIENTS, pb.ListClientsRequest())
+        answers = await ask_all(self._routes, LIST_CLIENTS, pb.ListClientsRequest())
         clients: list[ClientStatus] = []
         silent: list[int] = []
         for broker, answer in answers.items():
@@ -103,7 +100,7 @@ class ClientAdmin:
         return await self._steer(request)
 
     async def _steer(self, request: pb.SteerClientRequest) -> int:
-        answers = await _ask_all(self._routes, STEER_CLIENT, request)
+        answers = await ask_all(self._routes, STEER_CLIENT, request)
         told = [answer for answer in answers.values() if not isinstance(answer, PenstockError)]
         if told:
             await self._have_remembered(request, told)
@@ -126,36 +123,7 @@ class ClientAdmin:
             if request.park:
                 groups = {group for one in told if one.name == name for group in one.groups}
             for group in groups:
-                await _remember(self._routes, name, group, park=request.park)
-
-
-async def forget_park(routes: Routes, client_name: str, group: str) -> None:
-    """A client goes on that an operator had parked: no broker is to park it again for that."""
-    try:
-        await _remember(routes, client_name, group, park=False)
-    except PenstockError as error:
-        logger.warning("Brokers may still take %s for parked: %s", client_name, error)
-
-
-async def _remember(routes: Routes, client_name: str, group: str, *, park: bool) -> None:
-    request = pb.SteerClientRequest(client=client_name, park=park, group=group, only_remembers=True)
-    await _ask_all(routes, STEER_CLIENT, request)
-
-
-async def _ask_all(
-    routes: Routes, call: CallType[RequestT, ResponseT], request: RequestT
-) -> dict[int, ResponseT | PenstockError]:
-    brokers = [broker.id for broker in (await routes.metadata()).brokers]
-
-    async def ask(broker: int) -> ResponseT | PenstockError:
-        try:
-            channel = await routes.broker(broker)
-            return (await channel.call(call, request))[0]
-        except PenstockError as error:
-            return error
-
-    answers: Sequence[ResponseT | PenstockError] = await asyncio.gather(*map(ask, brokers))
-    return dict(zip(brokers, answers, strict=True))
+                await remember_park(self._routes, name, group, park=request.park)
 
 
 def _client(broker: int, client: pb.ListClientsResponse.Client) -> ClientStatus:

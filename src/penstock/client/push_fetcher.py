@@ -16,8 +16,8 @@ from functools import partial
 from typing import Final
 
 from penstock.client.backoff import Backoff
-from penstock.client.client_admin import forget_park
 from penstock.client.fetcher import FETCH_BYTES_MIN, Chunk, Feed, Fetcher, FetcherConfig
+from penstock.client.parks import forget_park
 from penstock.client.pushes import Pushes, PushStream
 from penstock.client.routes import Routes
 from penstock.model.delivery_errors import Parked, UnknownStream

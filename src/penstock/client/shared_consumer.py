@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from penstock.client.client_admin import forget_park
 from penstock.client.config import ClientConfig
 from penstock.client.lease_buffer import LeaseBuffer
 from penstock.client.lease_keeper import LeaseKeeper
 from penstock.client.lease_lane import LeaseLane
+from penstock.client.parks import forget_park
 from penstock.client.push_lane import PushLane
 from penstock.client.pushes import Pushes
 from penstock.client.replies import Replying
