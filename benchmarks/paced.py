@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.connection import Connection
 from typing import Final, Protocol
 
+from benchmarks.load import percentile
 from benchmarks.pairs import PacedClient, Served
 
 VALUE_BYTES: Final = 1000
@@ -39,6 +41,8 @@ class Paced:
     latencies_ns: list[int]
     core_share: float
     """What the servers used of a core."""
+    server_us: float
+    """And for each message, in microseconds."""
     per_s: float
     """Messages that were really sent in a second: a machine that is too slow for the pace sends
     fewer, and its latencies are of that pace."""
@@ -66,15 +70,32 @@ def measure(pair: Measured, topic: str, ticks: int, per_tick: int) -> Paced:
             pair.server.bootstrap, topic, VALUE_BYTES, ticks, per_tick, wait_for_consumer
         )
         elapsed_s = time.perf_counter() - start_s
-        core_share = (pair.server.cpu_s - cpu_before_s) / elapsed_s
+        cpu_s = pair.server.cpu_s - cpu_before_s
         assert ours.poll(_WAIT_S_MAX), "the consumer has seen all messages"
+        sent = ticks * per_tick
         return Paced(
-            latencies_ns=ours.recv(), core_share=core_share, per_s=ticks * per_tick / elapsed_s
+            latencies_ns=ours.recv(),
+            core_share=cpu_s / elapsed_s,
+            server_us=cpu_s / sent * 1e6,
+            per_s=sent / elapsed_s,
         )
     finally:
         consumer.terminate()
         consumer.join()
         ours.close()
+
+
+def measuring(pair: Measured, name: str, ticks: int, per_tick: int) -> Callable[[], Paced]:
+    """One run after the other, each on a topic of its own."""
+    numbers = count()
+    return lambda: measure(pair, f"{name}-{next(numbers)}", ticks, per_tick)
+
+
+def percentiles_ms(runs: Mapping[str, Sequence[Paced]], share: float) -> dict[str, list[float]]:
+    """Of each run by itself."""
+    return {
+        name: [percentile(run.latencies_ns, share) / 1e6 for run in of] for name, of in runs.items()
+    }
 
 
 def _consume(

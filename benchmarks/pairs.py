@@ -20,8 +20,6 @@ PENSTOCK_FSYNC: Final = "Penstock, fsync"
 CONFLUENT: Final = "confluent-kafka, Kafka"
 CONFLUENT_OS: Final = "confluent-kafka, Penstock, os"
 CONFLUENT_FSYNC: Final = "confluent-kafka, Penstock, fsync"
-# Rounds that do not count: Kafka took this long to come from a half to the whole of its speed.
-WARM_UP_ROUNDS: Final = 2
 
 
 class PacedClient(Protocol):

@@ -3,11 +3,12 @@ that does not wait for the answers, and how much CPU time does each cost it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Final
 
-from benchmarks import budgets, subjects
+from benchmarks import budgets, report, rounds, subjects
 from benchmarks.report import Row
 from benchmarks.subjects import (
     FLOOR,
@@ -19,6 +20,7 @@ from benchmarks.subjects import (
 )
 
 _WINDOWS: Final = (100, 1000)
+_ROUNDS: Final = 5
 _LIMITS: Final = {
     (PENSTOCK_OS, FLOOR): ("≥", 0.6),
     (PENSTOCK_OS, KAFKA): ("≥", 4.0),
@@ -26,31 +28,40 @@ _LIMITS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipelined:
+    """What one round found."""
+
+    per_s: float
+    server_us: float
+
+
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
-    rounds, seconds = (1, 0.2) if quick else (3, 2.0)
+    seconds = 0.2 if quick else 2.0
     rows: list[Row] = []
-    with subjects.running(quick=quick, peers=peers) as measured:
+    with subjects.running(peers=peers) as measured:
         for window in _WINDOWS:
-            rates: dict[str, list[float]] = defaultdict(list)
-            costs_us: dict[str, list[float]] = defaultdict(list)
-            for _ in range(rounds):
-                for subject in measured:
-                    rate, cost_us = _pipeline(subject, window, seconds)
-                    rates[subject.name].append(rate)
-                    costs_us[subject.name].append(cost_us)
+            measures = {
+                subject.name: partial(_pipeline, subject, window, seconds) for subject in measured
+            }
+            found = rounds.in_turns(measures, 1 if quick else _ROUNDS, quick=quick)
             question = f"produce pipelined, {window} in flight"
-            for name, values in rates.items():
-                note = f"{median(costs_us[name]):.1f} µs of server CPU each"
-                rows.append(Row(question, name, median(values), "requests/s", note))
-            medians = {name: median(values) for name, values in rates.items()}
+            rates = {name: [run.per_s for run in of] for name, of in found.items()}
+            rows += [
+                report.of_rounds(question, name, of, "requests/s") for name, of in rates.items()
+            ]
+            medians = {name: median(of) for name, of in rates.items()}
             rows += budgets.ratios(question, medians, _LIMITS)
-            for name, values in costs_us.items():
-                rows.append(Row(f"{question}, CPU", name, median(values), "µs/request"))
+            rows += [
+                report.of_rounds(
+                    f"{question}, CPU", name, [run.server_us for run in of], "µs/request"
+                )
+                for name, of in found.items()
+            ]
     return rows
 
 
-def _pipeline(subject: Subject, window: int, seconds: float) -> tuple[float, float]:
-    """Requests a second, and the server's CPU time for one in microseconds."""
+def _pipeline(subject: Subject, window: int, seconds: float) -> Pipelined:
     blocks = subject.small_blocks(window)
     with subject.link() as link:
         cpu_before_s = subject.server.cpu_s
@@ -58,4 +69,4 @@ def _pipeline(subject: Subject, window: int, seconds: float) -> tuple[float, flo
             blocks, requests_per_block=window // 2, blocks_in_flight=2, seconds_max=seconds
         )
         cpu_s = subject.server.cpu_s - cpu_before_s
-    return done.per_s, cpu_s / done.answers * 1e6
+    return Pipelined(per_s=done.per_s, server_us=cpu_s / done.answers * 1e6)

@@ -21,7 +21,7 @@ import penstock
 from benchmarks import budgets, paced, penstock_client, servers
 from benchmarks.load import percentile
 from benchmarks.pace import TICK_S
-from benchmarks.pairs import WARM_UP_ROUNDS, Pair
+from benchmarks.pairs import Pair
 from benchmarks.report import Row
 from penstock import Message
 
@@ -29,6 +29,7 @@ _QUESTION: Final = "publish to handler, 1,000 of 1 kB a second"
 _RATE: Final = "messages to one consumer, 1 kB"
 _VALUE_BYTES: Final = 1000
 Result = TypeVar("Result")
+_WARM_UP_ROUNDS: Final = 2
 PULL: Final = "long polling"
 PUSH: Final = "push"
 SERVE: Final = "push, serve with 8 handlers"
@@ -126,11 +127,11 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
         ]
         servers.create_topic(server, "rate", 1, "os")
         penstock_client.produce(server.bootstrap, "rate", bytes(_VALUE_BYTES), count)
-        for number in range(WARM_UP_ROUNDS + rounds):
+        for number in range(_WARM_UP_ROUNDS + rounds):
             for position, pair in enumerate(pairs):
                 found = paced.measure(pair, f"push-{position}-{number}", ticks, 1)
                 took_s = pair.client.consume(server.bootstrap, "rate", _VALUE_BYTES, count)
-                if number >= WARM_UP_ROUNDS:
+                if number >= _WARM_UP_ROUNDS:
                     times_ns[pair.name] += found.latencies_ns
                     rates[pair.name].append(count / took_s)
     rows: list[Row] = []

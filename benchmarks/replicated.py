@@ -12,24 +12,24 @@ again, and the last copy counts for both.
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks import budgets, paced, pairs, penstock_client, servers
+from benchmarks import budgets, paced, pairs, penstock_client, report, rounds, servers
 from benchmarks.clusters import Cluster, PenstockCluster
 from benchmarks.freed_pages import free_pages
-from benchmarks.load import percentile
+from benchmarks.paced import Paced
 from benchmarks.pairs import (
     CONFLUENT,
     CONFLUENT_FSYNC,
     CONFLUENT_OS,
     PENSTOCK_FSYNC,
     PENSTOCK_OS,
-    WARM_UP_ROUNDS,
     Client,
     Pair,
 )
@@ -40,19 +40,18 @@ _COUNT_QUICK: Final = 2_000
 # Messages a millisecond, and what the design asks of the 99th percentile.
 _PACES: Final = {20: ("≤", 0.5), 1: None}
 _PERCENTILES: Final = (0.5, 0.99, 0.999)
+_ROUNDS: Final = 5
 _CPU_LIMIT: Final = ("≤", 0.5)
 
 
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
-    rounds, warm_up = (1, 0) if quick else (3, WARM_UP_ROUNDS)
     with servers.scratch_folder() as folder, _running(folder, peers=peers) as measured:
         rows: list[Row] = []
-        for size, (value_bytes, count) in _SIZES.items():
-            count = _COUNT_QUICK if quick else count
-            rows += _throughput(folder, measured, size, value_bytes, count, (warm_up, rounds))
+        for size, (value_bytes, messages) in _SIZES.items():
+            amount = _COUNT_QUICK if quick else messages
+            rows += _throughput(folder, measured, size, value_bytes, amount, quick=quick)
         for per_tick, limit in _PACES.items():
-            ticks = 100 if quick else 5_000
-            rows += _latency(measured, per_tick, ticks, (warm_up, rounds), limit)
+            rows += _latency(measured, per_tick, limit, quick=quick)
         return rows + _memory(measured)
 
 
@@ -94,67 +93,94 @@ def _measured(name: str, client: Client, cluster: Cluster, durability: str) -> M
     return Measured(pair=pair, cluster=cluster)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    """What one round found."""
+
+    per_s: float
+    server_us: float
+
+
 def _throughput(
     folder: Path,
     measured: list[Measured],
     size: str,
     value_bytes: int,
-    count: int,
-    rounds: tuple[int, int],
+    amount: int,
+    *,
+    quick: bool,
 ) -> list[Row]:
-    produced: dict[str, list[float]] = defaultdict(list)
-    costs: dict[str, list[float]] = defaultdict(list)
-    gigabytes = count * value_bytes / 1e9
-    for number in range(sum(rounds)):
-        for position, each in enumerate(measured):
-            pair, cluster = each.pair, each.cluster
-            topic = f"produced-{position}-{value_bytes}-{number}"
-            pair.create_topic(topic)
-            free_pages(folder, 3 * count * value_bytes)
-            cluster.wait_until_quiet()
-            cpu_before_s = cluster.cpu_s
-            elapsed_s = pair.client.produce(cluster.bootstrap, topic, bytes(value_bytes), count)
-            cluster.wait_until_quiet()
-            if number >= rounds[0]:
-                produced[pair.name].append(count / elapsed_s)
-                costs[pair.name].append((cluster.cpu_s - cpu_before_s) / gigabytes)
+    measures = {
+        each.pair.name: partial(
+            _produce,
+            each,
+            folder,
+            f"produced-{position}-{value_bytes}",
+            count(),
+            value_bytes,
+            amount,
+        )
+        for position, each in enumerate(measured)
+    }
+    found = rounds.in_turns(measures, 1 if quick else _ROUNDS, quick=quick)
     question = f"three replicas, {size}"
-    rows = _compared(f"{question}, produced", produced, "messages/s", ("≥", 1.0))
+    rates = {name: [run.per_s for run in of] for name, of in found.items()}
+    rows = _compared(f"{question}, produced", rates, "messages/s", ("≥", 1.0))
     limit = _CPU_LIMIT if value_bytes == 1000 else None
+    costs = {name: [run.server_us * 1000 / value_bytes for run in of] for name, of in found.items()}
     return rows + _compared(f"{question}, CPU of all brokers", costs, "CPU-s/GB", limit)
 
 
+def _produce(
+    each: Measured, folder: Path, name: str, numbers: Iterator[int], value_bytes: int, amount: int
+) -> Produced:
+    pair, cluster = each.pair, each.cluster
+    topic = f"{name}-{next(numbers)}"
+    pair.create_topic(topic)
+    free_pages(folder, 3 * amount * value_bytes)
+    cluster.wait_until_quiet()
+    cpu_before_s = cluster.cpu_s
+    elapsed_s = pair.client.produce(cluster.bootstrap, topic, bytes(value_bytes), amount)
+    cluster.wait_until_quiet()
+    cpu_s = cluster.cpu_s - cpu_before_s
+    return Produced(per_s=amount / elapsed_s, server_us=cpu_s / amount * 1e6)
+
+
 def _latency(
-    measured: list[Measured],
-    per_tick: int,
-    ticks: int,
-    rounds: tuple[int, int],
-    limit: tuple[str, float] | None,
+    measured: list[Measured], per_tick: int, limit: tuple[str, float] | None, *, quick: bool
 ) -> list[Row]:
-    times_ns: dict[str, list[int]] = defaultdict(list)
-    cores: dict[str, list[float]] = defaultdict(list)
-    paces: dict[str, list[float]] = defaultdict(list)
-    for number in range(sum(rounds)):
-        for position, each in enumerate(measured):
-            each.cluster.wait_until_quiet()
-            topic = f"paced-{position}-{per_tick}-{number}"
-            found = paced.measure(each.pair, topic, ticks, per_tick)
-            if number >= rounds[0]:
-                times_ns[each.pair.name] += found.latencies_ns
-                cores[each.pair.name].append(found.core_share * 100)
-                paces[each.pair.name].append(found.per_s)
+    ticks = 100 if quick else 5_000
+    measures = {
+        each.pair.name: _when_quiet(
+            each.cluster,
+            paced.measuring(each.pair, f"paced-{position}-{per_tick}", ticks, per_tick),
+        )
+        for position, each in enumerate(measured)
+    }
+    found = rounds.in_turns(measures, 1 if quick else _ROUNDS, quick=quick)
     question = f"three replicas, {per_tick * 1000:,} of 1 kB a second"
     rows = []
     for share in _PERCENTILES:
-        milliseconds = {name: [percentile(of, share) / 1e6] for name, of in times_ns.items()}
         name = f"{question}, p{share * 100:g}"
+        milliseconds = paced.percentiles_ms(found, share)
         rows += _compared(name, milliseconds, "ms", limit if share == 0.99 else None)
     rows += [
-        Row(f"{question}, pace that was kept", name, median(values), "messages/s")
-        for name, values in paces.items()
+        report.of_rounds(
+            f"{question}, pace that was kept", name, [run.per_s for run in of], "messages/s"
+        )
+        for name, of in found.items()
     ]
     cpu_limit = _CPU_LIMIT if limit else None
-    return rows + _compared(f"{question}, CPU of all brokers", cores, "% of a core", cpu_limit)
+    percents = {name: [run.core_share * 100 for run in of] for name, of in found.items()}
+    return rows + _compared(f"{question}, CPU of all brokers", percents, "% of a core", cpu_limit)
+
+
+def _when_quiet(cluster: Cluster, measure: Callable[[], Paced]) -> Callable[[], Paced]:
+    def wait_and_measure() -> Paced:
+        cluster.wait_until_quiet()
+        return measure()
+
+    return wait_and_measure
 
 
 def _memory(measured: list[Measured]) -> list[Row]:
@@ -176,7 +202,7 @@ def _compared(
 ) -> list[Row]:
     """The medians, and ours to Kafka's."""
     medians = {name: median(of) for name, of in values.items()}
-    rows = [Row(question, name, value, unit) for name, value in medians.items()]
+    rows = [report.of_rounds(question, name, of, unit) for name, of in values.items()]
     limits = {
         (PENSTOCK_OS, CONFLUENT): limit,
         (CONFLUENT_OS, CONFLUENT): limit,

@@ -7,8 +7,9 @@ stands on its own, so that rows of several benchmarks can be put together.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Final
 
 from rich.console import Console
@@ -31,6 +32,14 @@ class Row:
     """What the design asks, as text; empty where it asks nothing."""
     met: bool | None = None
     """Whether the value keeps to the budget; None where there is none."""
+
+
+def of_rounds(question: str, subject: str, values: Sequence[float], unit: str) -> Row:
+    """The median, and how far the rounds were apart."""
+    if len(values) == 1:
+        return Row(question, subject, values[0], unit)
+    note = f"{_number(min(values))} to {_number(max(values))} in {len(values)} rounds"
+    return Row(question, subject, median(values), unit, note)
 
 
 def show(rows: Iterable[Row]) -> None:

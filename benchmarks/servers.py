@@ -107,9 +107,12 @@ def start_floor(folder: Path) -> Server:
     return start_listening([sys.executable, "-m", "benchmarks.floor", str(folder / "floor.log")])
 
 
-def start_penstock(data: Path) -> Server:
+def start_penstock(data: Path, *settings: str) -> Server:
+    """With settings other than the defaults, as `--set` takes them."""
     program = Path(sys.executable).with_name("penstock")
-    return start_listening([str(program), "up", "--listen", "127.0.0.1:0", "--data", str(data)])
+    chosen = [word for setting in settings for word in ("--set", setting)]
+    where = ["--listen", "127.0.0.1:0", "--data", str(data)]
+    return start_listening([str(program), "up", *where, *chosen])
 
 
 def start_listening(command: Sequence[str]) -> Server:

@@ -22,9 +22,9 @@ PENSTOCK_OS: Final = "Penstock, os"
 PENSTOCK_FSYNC: Final = "Penstock, fsync"
 KAFKA: Final = "Kafka"
 KAFKA_FLUSHED: Final = "Kafka, flushed"
-# Each partition is for one measurement, so that every one of them starts on an empty file.
-PARTITIONS: Final = 10
-_WARM_UP_BLOCK: Final = 50
+# Each partition is for one measurement, so that every one of them starts on an empty file: as
+# many as there are rounds at the most, with those that warm.
+PARTITIONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,14 @@ class Subject:
 
 
 @contextlib.contextmanager
-def running(*, quick: bool, peers: bool) -> Iterator[list[Subject]]:
-    """All subjects, started and warm."""
+def running(*, peers: bool) -> Iterator[list[Subject]]:
+    """All subjects, started."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(servers.scratch_folder())
         floor = stack.enter_context(servers.start_floor(folder))
-        penstock = stack.enter_context(servers.start_penstock(folder / "penstock"))
+        penstock = stack.enter_context(
+            servers.start_penstock(folder / "penstock", f"partitions_per_topic_max={PARTITIONS}")
+        )
         subjects = [Subject(name=FLOOR, server=floor, wire=KafkaWire("floor"), topic="floor")]
         for name, durability in ((PENSTOCK_OS, "os"), (PENSTOCK_FSYNC, "fsync")):
             servers.create_topic(penstock, durability, PARTITIONS, durability)
@@ -78,21 +80,6 @@ def running(*, quick: bool, peers: bool) -> Iterator[list[Subject]]:
                 subjects.append(
                     Subject(name=name, server=kafka, wire=KafkaWire(topic), topic=topic)
                 )
-        for subject in subjects:
-            _warm_up(subject, quick=quick)
         for server in (floor, penstock):
             cores.leave_to_load(server.pid)
         yield subjects
-
-
-def _warm_up(subject: Subject, *, quick: bool) -> None:
-    """A JVM compiles what it has run some ten thousand times; Python needs a moment only."""
-    if quick:
-        seconds = 0.2
-    else:
-        seconds = 10.0 if subject.name in (KAFKA, KAFKA_FLUSHED) else 1.0
-    with subject.link() as link:
-        blocks = subject.small_blocks(2 * _WARM_UP_BLOCK)
-        link.pipeline(
-            blocks, requests_per_block=_WARM_UP_BLOCK, blocks_in_flight=2, seconds_max=seconds
-        )

@@ -13,12 +13,15 @@ import socket
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks import subjects
+from benchmarks import report, rounds, subjects
 from benchmarks.freed_pages import free_pages
 from benchmarks.report import Row
 from benchmarks.servers import scratch_folder
@@ -32,6 +35,7 @@ _RECORD_BYTES: Final = 1000
 _BATCHES: Final = {"100 kB": 99, "960 kB": 950}
 _IN_FLIGHT: Final = 8
 _CHUNK_BYTES: Final = 960_000
+_ROUNDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,40 +55,75 @@ class Flow:
         return self.cpu_s / self.moved_bytes * 1e9
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What one round found, by question."""
+
+    flows: dict[str, Flow]
+
+    @property
+    def server_us(self) -> float:
+        """For a kilobyte, which is a message here: seconds for a gigabyte are as many."""
+        return sum(flow.cpu_s_per_gigabyte for flow in self.flows.values())
+
+
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
-    rounds, total_bytes = (1, 20_000_000) if quick else (3, 300_000_000)
+    total_bytes = 20_000_000 if quick else 300_000_000
     flows: dict[tuple[str, str], list[Flow]] = defaultdict(list)
-    with subjects.running(quick=quick, peers=peers) as measured, scratch_folder() as folder:
-        for number in range(rounds):
-            free_pages(folder, total_bytes)
-            flows["page cache", PAGE_CACHE].append(_page_cache(folder / str(number), total_bytes))
-            flows["loopback", LOOPBACK].append(_loopback(total_bytes))
-            for partition, (size, record_count) in enumerate(
-                _BATCHES.items(), number * len(_BATCHES) + 1
-            ):
-                batch = record_batch(_RECORD_BYTES, record_count)
-                for subject in measured:
-                    if subject.name == KAFKA_FLUSHED:
-                        continue  # of interest where batches are small
-                    free_pages(folder, total_bytes)
-                    appended = _append(subject, partition, batch, total_bytes)
-                    flows[f"append, batches of {size}", subject.name].append(appended)
-                    if subject.name != FLOOR:  # which cannot fetch
-                        fetched = _fetch(subject, partition, batch, record_count, total_bytes)
-                        flows[f"fetch, batches of {size}", subject.name].append(fetched)
+    with subjects.running(peers=peers) as measured, scratch_folder() as folder:
+        partitions = {subject.name: count(1) for subject in measured}
+        for size, record_count in _BATCHES.items():
+            measures: dict[str, Callable[[], Moved]] = {
+                PAGE_CACHE: partial(_page_cache, folder, total_bytes),
+                LOOPBACK: partial(_loopback, total_bytes),
+            }
+            for subject in measured:
+                if subject.name != KAFKA_FLUSHED:  # of interest where batches are small
+                    measures[subject.name] = partial(
+                        _move,
+                        subject,
+                        partitions[subject.name],
+                        folder,
+                        size,
+                        record_count,
+                        total_bytes,
+                    )
+            found = rounds.in_turns(measures, 1 if quick else _ROUNDS, quick=quick)
+            for name, of in found.items():
+                for moved in of:
+                    for question, flow in moved.flows.items():
+                        flows[question, name].append(flow)
     return _rows(flows)
+
+
+def _move(
+    subject: Subject,
+    partitions: Iterator[int],
+    folder: Path,
+    size: str,
+    record_count: int,
+    total_bytes: int,
+) -> Moved:
+    """Append to a partition that is empty, and fetch what was appended."""
+    batch, partition = record_batch(_RECORD_BYTES, record_count), next(partitions)
+    free_pages(folder, total_bytes)
+    flows = {f"append, batches of {size}": _append(subject, partition, batch, total_bytes)}
+    if subject.name != FLOOR:  # which cannot fetch
+        fetched = _fetch(subject, partition, batch, record_count, total_bytes)
+        flows[f"fetch, batches of {size}"] = fetched
+    return Moved(flows=flows)
 
 
 def _rows(flows: dict[tuple[str, str], list[Flow]]) -> list[Row]:
     rows = []
-    speeds = {key: median(flow.megabytes_per_s for flow in of) for key, of in flows.items()}
     for (question, name), of in flows.items():
-        rows.append(Row(question, name, speeds[question, name], "MB/s"))
+        speeds = [flow.megabytes_per_s for flow in of]
+        rows.append(report.of_rounds(question, name, speeds, "MB/s"))
         if name == LOOPBACK:
             continue  # both ends are this process: its CPU time is no server's
-        cost = median(flow.cpu_s_per_gigabyte for flow in of)
-        rows.append(Row(f"{question}, CPU", name, cost, "CPU-s/GB"))
-    rows += _shares(speeds)
+        costs = [flow.cpu_s_per_gigabyte for flow in of]
+        rows.append(report.of_rounds(f"{question}, CPU", name, costs, "CPU-s/GB"))
+    rows += _shares({key: median(flow.megabytes_per_s for flow in of) for key, of in flows.items()})
     return sorted(rows, key=lambda row: row.question)
 
 
@@ -107,7 +146,7 @@ def _shares(speeds: dict[tuple[str, str], float]) -> list[Row]:
 
 
 def _append(subject: Subject, partition: int, batch: bytes, total_bytes: int) -> Flow:
-    count = total_bytes // len(batch)
+    batches = total_bytes // len(batch)
     requests = [
         subject.wire.produce(subject.topic, partition, batch, number)
         for number in range(_IN_FLIGHT)
@@ -115,50 +154,54 @@ def _append(subject: Subject, partition: int, batch: bytes, total_bytes: int) ->
     with subject.link() as link:
         cpu_before_s = subject.server.cpu_s
         done = link.pipeline(
-            requests, requests_per_block=1, blocks_in_flight=_IN_FLIGHT, blocks_max=count
+            requests, requests_per_block=1, blocks_in_flight=_IN_FLIGHT, blocks_max=batches
         )
         cpu_s = subject.server.cpu_s - cpu_before_s
-    return Flow(moved_bytes=count * len(batch), elapsed_s=done.elapsed_s, cpu_s=cpu_s)
+    return Flow(moved_bytes=batches * len(batch), elapsed_s=done.elapsed_s, cpu_s=cpu_s)
 
 
 def _fetch(
     subject: Subject, partition: int, batch: bytes, record_count: int, total_bytes: int
 ) -> Flow:
     """Fetch what was appended, a batch at a time."""
-    count = total_bytes // len(batch)
+    batches = total_bytes // len(batch)
     requests = [
         subject.wire.fetch(subject.topic, partition, number * record_count, len(batch), number)
-        for number in range(count)
+        for number in range(batches)
     ]
     with subject.link() as link:
         cpu_before_s = subject.server.cpu_s
         done = link.pipeline(
-            requests, requests_per_block=1, blocks_in_flight=_IN_FLIGHT, blocks_max=count
+            requests, requests_per_block=1, blocks_in_flight=_IN_FLIGHT, blocks_max=batches
         )
         cpu_s = subject.server.cpu_s - cpu_before_s
-        assert link.received_bytes >= count * len(batch), "every batch was sent"
-    return Flow(moved_bytes=count * len(batch), elapsed_s=done.elapsed_s, cpu_s=cpu_s)
+        assert link.received_bytes >= batches * len(batch), "every batch was sent"
+    return Flow(moved_bytes=batches * len(batch), elapsed_s=done.elapsed_s, cpu_s=cpu_s)
 
 
-def _page_cache(path: Path, total_bytes: int) -> Flow:
+def _page_cache(folder: Path, total_bytes: int) -> Moved:
     """Append to a new file."""
+    free_pages(folder, total_bytes)
     chunk = bytes(_CHUNK_BYTES)
-    count = total_bytes // len(chunk)
+    chunks = total_bytes // len(chunk)
+    path = folder / "appended"
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     start, cpu_before_s = time.perf_counter(), time.process_time()
-    for _ in range(count):
+    for _ in range(chunks):
         os.write(file, chunk)
     elapsed_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_before_s
     os.close(file)
-    return Flow(moved_bytes=count * len(chunk), elapsed_s=elapsed_s, cpu_s=cpu_s)
+    path.unlink()
+    flow = Flow(moved_bytes=chunks * len(chunk), elapsed_s=elapsed_s, cpu_s=cpu_s)
+    return Moved(flows={"page cache": flow})
 
 
-def _loopback(total_bytes: int) -> Flow:
+def _loopback(total_bytes: int) -> Moved:
     """Send through a socket to another thread; the interpreter's lock is free during the calls."""
     chunk = bytes(_CHUNK_BYTES)
-    count = total_bytes // len(chunk)
+    chunks = total_bytes // len(chunk)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sending = threading.Thread(target=_send, args=(server.getsockname(), chunk, count))
+        sending = threading.Thread(target=_send, args=(server.getsockname(), chunk, chunks))
         start, cpu_before_s = time.perf_counter(), time.process_time()
         sending.start()
         received = 0
@@ -168,10 +211,11 @@ def _loopback(total_bytes: int) -> Flow:
                 received += read
         elapsed_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_before_s
         sending.join()
-    return Flow(moved_bytes=received, elapsed_s=elapsed_s, cpu_s=cpu_s)
+    flow = Flow(moved_bytes=received, elapsed_s=elapsed_s, cpu_s=cpu_s)
+    return Moved(flows={"loopback": flow})
 
 
-def _send(address: tuple[str, int], chunk: bytes, count: int) -> None:
+def _send(address: tuple[str, int], chunk: bytes, chunks: int) -> None:
     with socket.create_connection(address) as connection:
-        for _ in range(count):
+        for _ in range(chunks):
             connection.sendall(chunk)

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rounds import until_steady
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,6 +46,13 @@ def test_shared_delivery_and_push_are_measured(tmp_path: Path) -> None:
     assert {"shared, 100 B, 1 consumer", "shared, 1 kB, 2 consumers"} <= questions
     pushed = {row["subject"] for row in rows if row["question"].startswith("publish to handler")}
     assert "Penstock, subscribe(push=True)" in pushed
+
+
+def test_a_peer_is_warm_when_its_load_gets_no_cheaper() -> None:
+    """A step of a compiler that comes late is waited for; noise of a percent is no step."""
+    costs_us = [80.0, 40.0, 40.1, 39.9, 20.0, 19.9, 20.1, 19.8, 5.0]
+    assert until_steady(costs_us) == costs_us[:-1]
+    assert len(until_steady(1 / (number + 1) for number in range(100))) == 20, "it has an end"
 
 
 def quick_run(results: Path, *questions: str) -> tuple[list[dict[str, Any]], str]:
