@@ -1,4 +1,4 @@
-"""Disks fail under load: one has no room for a while, one comes back empty.
+"""Disks fail under load: one has no room for a while, one cannot flush, one comes back empty.
 
 A full disk is a limit to the size of files (RLIMIT_FSIZE) that is set to nothing while the broker
 runs: from then on every write fails, to logs, indexes and journals alike, and when it is lifted
@@ -12,6 +12,7 @@ import resource
 from pathlib import Path
 
 from tests.cluster_support import Cluster
+from tests.failing_flush_support import FailingFlushes
 from tests.system.cluster.scene import PARTITIONS, under_load, until
 
 
@@ -32,6 +33,27 @@ def test_a_disk_is_full_for_a_while(tmp_path: Path) -> None:
         resource.prlimit(process_id, resource.RLIMIT_FSIZE, before)
         scene.wait_in_sync()
         scene.wait_acknowledged()
+
+
+def test_a_flush_fails_at_a_leader(tmp_path: Path) -> None:
+    """Its running producers of both kinds, and its readers, go on with another leader and are told
+    of nothing (R-REP-3); the broker itself is of use again when it is restarted."""
+    flushes = FailingFlushes(tmp_path / "failing")
+    with (
+        Cluster(tmp_path, environment=flushes.environment) as cluster,
+        under_load(cluster) as scene,
+    ):
+        failing = scene.leader(0)
+        flushes.begin(cluster.data(failing) / "topics" / scene.topic / "0")
+        scene.wait_led(0, not_by=failing)
+        scene.wait_acknowledged()
+        assert cluster.is_running(failing)
+        failed = [sent for sent, send in scene.history.sent() if send.reason]
+        assert not failed, scene.history.report()
+        flushes.end()
+        cluster.kill(failing)
+        cluster.start(failing)
+        scene.wait_in_sync()
 
 
 def test_a_broker_comes_back_with_nothing(tmp_path: Path) -> None:
