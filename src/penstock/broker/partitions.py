@@ -62,6 +62,11 @@ class Partitions:
         self.kept_producers: set[int] = set()
         self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
 
+    @property
+    def disk(self) -> StorageError | None:
+        """What the disk refuses now, as far as writing has shown."""
+        return self._around.disk.current(self._around.monotonic_ms())
+
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""
         clean_ends = take_clean_ends(self._data)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import (
+    DiskFull,
     NotEnoughReplicasAfterAppend,
     NotLeader,
     OffsetOutOfRange,
@@ -201,6 +202,8 @@ class Replica:
                 return
             self.log.write_staged(self._clock.now_ms())
         except StorageError as error:
+            if not self.log.failed:
+                self._around.disk.refused(error, self._around.monotonic_ms())
             self.on_written(error)
             return
         except Exception as error:
@@ -208,6 +211,8 @@ class Replica:
             logger.exception("Writing to %s failed in a way nobody foresaw", self.name)
             self.fail(StorageFailed(f"The broker failed to write: {error!r}."))
             return
+        if self._around.disk.refusals:
+            self._around.disk.taken(self._around.monotonic_ms())
         if self.listener is not None:
             self.listener.on_written(None)
         if self.durability == "os":
@@ -280,6 +285,9 @@ class Replica:
         elif self.log.failed:
             self.fail(error)
         else:
+            if isinstance(error, DiskFull):
+                broker = self._around.me.broker
+                error = DiskFull(f"Broker {broker} has no room for {self.name}: {error}")
             # The offsets of what is not in the file go to the next ones.
             self._waiting.fail_after(self.log.next_offset, error)
             if self._patience.is_over(self._around.monotonic_ms()):

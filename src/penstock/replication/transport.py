@@ -17,6 +17,7 @@ from penstock.raft.membership import Node
 from penstock.raft.messages import Message
 from penstock.raft.state import Timing
 from penstock.replication.catch_up import CatchUpQuota
+from penstock.replication.complaints import Complaints
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.parcel import Claim
@@ -86,6 +87,8 @@ class Surroundings:
     """By chance: what a replica waits longer than it must, before it campaigns."""
     catch_up: CatchUpQuota = field(default_factory=CatchUpQuota)
     """What copies that are far behind may take of this broker."""
+    disk: Complaints = field(default_factory=Complaints)
+    """What is told of the disk that all of them are on."""
     append_bytes_max: int = APPEND_BYTES_MAX
     """Of one request to a follower; a batch that is larger goes alone."""
 
