@@ -11,6 +11,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
+import penstock
 from tests.cluster_support import Cluster
 from tests.failing_flush_support import FailingFlushes
 from tests.system.cluster.scene import PARTITIONS, under_load, until
@@ -54,6 +55,35 @@ def test_a_flush_fails_at_a_leader(tmp_path: Path) -> None:
         cluster.kill(failing)
         cluster.start(failing)
         scene.wait_in_sync()
+
+
+def test_a_flush_fails_at_the_coordinator_of_groups(tmp_path: Path) -> None:
+    """A running member of a group goes on to commit: the next coordinator has what was."""
+    flushes = FailingFlushes(tmp_path / "failing")
+    with (
+        Cluster(tmp_path, environment=flushes.environment) as cluster,
+        penstock.connect_blocking(cluster.bootstrap) as mq,
+    ):
+        mq.admin.create_topic("orders", 1, replicas=3)
+        consumer = mq.subscribe("orders", group="billing")
+        failing = None
+        for number in range(6):
+            mq.publish("orders", b"%d" % number)
+            (message,) = consumer.fetch(max_messages=1)
+            assert message.value == b"%d" % number
+            consumer.commit()
+            if number == 2:
+                failing = _leader(mq, "__offsets")
+                assert failing is not None
+                flushes.begin(cluster.data(failing) / "topics" / "__offsets")
+        assert consumer.committed(("orders", 0)) == message.offset + 1
+        until(lambda: _leader(mq, "__offsets") not in (None, failing), "another coordinator")
+        assert failing is not None
+        assert "__offsets-0 is read-only from now on" in cluster.log(failing)
+
+
+def _leader(mq: penstock.BlockingClient, topic: str) -> int | None:
+    return next(each.leader for each in mq.cluster.status().partitions if each.topic == topic)
 
 
 def test_a_broker_comes_back_with_nothing(tmp_path: Path) -> None:
