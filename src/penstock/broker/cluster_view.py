@@ -103,7 +103,7 @@ class ClusterView:
     def describe_broker(self) -> pb.DescribeBrokerResponse:
         """What only this broker knows."""
         response = pb.DescribeBrokerResponse()
-        if (refused := self._partitions.disk) is not None:
+        if (refused := self._partitions.disk_refuses()) is not None:
             response.disk = refused.message
         for partition in self._partitions.all():
             response.bytes += partition.replica.log.size_bytes

@@ -47,6 +47,7 @@ class Partitions:
         self._replicas = replicas
         self.folders = TopicFolders(data, remembers_copies=replicas is not None)
         self._around = around
+        self.disk_refuses = around.disk_refuses
         self._flusher = around.flusher
         self._clock = around.clock
         self._open: dict[tuple[str, int], Partition] = {}
@@ -61,11 +62,6 @@ class Partitions:
         # partitions that have them are opened.
         self.kept_producers: set[int] = set()
         self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
-
-    @property
-    def disk(self) -> StorageError | None:
-        """What the disk refuses now, as far as writing has shown."""
-        return self._around.disk.current(self._around.monotonic_ms())
 
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from penstock.model.errors import StorageError
 from penstock.model.ids import PartitionId
 from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.net.clock import Clock
@@ -91,6 +92,10 @@ class Surroundings:
     """What is told of the disk that all of them are on."""
     append_bytes_max: int = APPEND_BYTES_MAX
     """Of one request to a follower; a batch that is larger goes alone."""
+
+    def disk_refuses(self) -> StorageError | None:
+        """What the disk refuses now, as far as writing has shown."""
+        return self.disk.current(self.monotonic_ms())
 
     def monotonic_ms(self) -> int:
         return round(self.clock.monotonic() * 1000)

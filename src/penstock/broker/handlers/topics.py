@@ -89,7 +89,7 @@ async def describe_topic(
         described.log_end_offset = replica.log.next_offset
         described.bytes = replica.log.size_bytes
         described.segments = replica.log.segment_count
-        problem = replica.failure or context.partitions.disk
+        problem = replica.failure or context.partitions.disk_refuses()
         if problem is not None:
             _fill_error(described.error, problem)
     return response
