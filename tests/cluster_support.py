@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
@@ -32,7 +33,8 @@ class Cluster:
 
     `registry` names another registry; `settings` are those of `BrokerConfig`, for each broker. With
     `is_started=False` nothing is started, and `start` starts one broker, `start_all` all of them.
-    With a `network`, brokers and clients reach each broker over it, by its number.
+    With a `network`, brokers and clients reach each broker over it, by its number. `environment` is
+    what the brokers' processes have besides ours.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Cluster:
         is_started: bool = True,
         log_level: str = "info",
         network: Network | None = None,
+        environment: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         config = BrokerConfig(
@@ -54,6 +57,7 @@ class Cluster:
         self.configs = {broker.broker_id: broker for broker in plan.brokers}
         self._is_started = is_started
         self._log_level = log_level
+        self._environment = dict(environment or {})
         self._logs = folder / "logs"
         self._logs.mkdir(exist_ok=True)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -120,7 +124,7 @@ class Cluster:
         with path.open("ab") as log:
             self._processes[broker_id] = subprocess.Popen(
                 program.command,
-                env=dict(program.environment),
+                env={**program.environment, **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

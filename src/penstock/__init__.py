@@ -32,6 +32,7 @@ _MODULES = {
     "BlockingClient": "penstock.client.blocking",
     "Client": "penstock.client.client",
     "Consumer": "penstock.client.consumer",
+    "DamagedBatch": "penstock.client.errors",
     "DeliveryFailed": "penstock.client.errors",
     "Message": "penstock.records",
     "PartitionColumns": "penstock.client.reader",

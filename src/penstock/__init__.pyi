@@ -4,6 +4,7 @@ from penstock.client.blocking import connect_blocking as connect_blocking
 from penstock.client.client import Client as Client
 from penstock.client.client import connect as connect
 from penstock.client.consumer import Consumer as Consumer
+from penstock.client.errors import DamagedBatch as DamagedBatch
 from penstock.client.errors import DeliveryFailed as DeliveryFailed
 from penstock.client.producer import Producer as Producer
 from penstock.client.reader import PartitionColumns as PartitionColumns

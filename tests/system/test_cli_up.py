@@ -108,6 +108,14 @@ def test_a_folder_in_use_is_one_sentence(tmp_path: Path) -> None:
         assert data in refused("--data", data, "--listen", "127.0.0.1:0")
 
 
+def test_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for flags in ((), ("--brokers", "3")):
+        message = refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", *flags)
+        assert "is not empty and not Penstock's (it has bin)" in message
+    assert [each.name for each in tmp_path.iterdir()] == ["bin"]
+
+
 def test_bad_settings_are_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text("partition_default = 2\n")

@@ -96,12 +96,15 @@ class ClusterView:
                 leaders=leads[broker],
                 replicas=copies[broker],
                 bytes=_UNKNOWN if answer is None else answer.bytes,
+                disk="" if answer is None else answer.disk,
             )
         return response
 
     def describe_broker(self) -> pb.DescribeBrokerResponse:
         """What only this broker knows."""
         response = pb.DescribeBrokerResponse()
+        if (refused := self._partitions.disk_refuses()) is not None:
+            response.disk = refused.message
         for partition in self._partitions.all():
             response.bytes += partition.replica.log.size_bytes
             if partition.replica.is_leader:

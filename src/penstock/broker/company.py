@@ -33,6 +33,7 @@ from penstock.registry.embedded import EmbeddedRegistry, retire
 from penstock.registry.image import BrokerImage, ClusterImage
 from penstock.registry.meta_address import parse_meta
 from penstock.registry.zookeeper_config import parse_zookeeper
+from penstock.replication.complaints import Complaints
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.peering import Peering
@@ -83,6 +84,7 @@ class Ground:
             clock=self.clock,
             peers=peers,
             timing=TIMING,
+            disk=Complaints(f"The disk of {self.data.path}"),
             # With every message of a leader: ten times as fast as a secret, which it is not.
             draw_delay_ms=lambda: random.randrange(TIMING.election_ms),  # noqa: S311
         )

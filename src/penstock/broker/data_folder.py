@@ -14,11 +14,16 @@ from typing import Final
 
 from penstock.model.errors import CorruptLog, InvalidConfig
 from penstock.storage.files import Directory, typed
-from penstock.storage.journal import read_journal, write_journal
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.journal import MAGIC, SUFFIX, read_journal, write_journal
+from penstock.storage.os_files import OsDirectory, make_folder
 
 _LOCK: Final = "lock"
 _META: Final = "meta"
+# What tells that a folder is a broker's, or a local cluster's (`cli.local_cluster.kept`).
+STAMPS: Final = (_META, "cluster.journal")
+# Beside journals. What the folder of a broker and that of a meta server have.
+_OURS: Final = (_LOCK, _META, f"{_META}.new", "meta-log", "topics", "trash", "set-aside")
+_OF_A_DISK: Final = ("lost+found", "aquota.user", "aquota.group", ".snapshot", ".snapshots", ".zfs")
 # Unlike a host's name or its machine id, no two machines made from one image share it.
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 FORMAT_VERSION: Final = 1
@@ -46,12 +51,11 @@ class DataFolder:
         self._lock_descriptor = -1
 
     def take(self) -> Directory:
-        """Make the folder if it is missing, and keep other brokers out of it."""
+        """Make the folder if it is missing, and keep other brokers out of it. InvalidConfig if it
+        is somebody else's."""
+        check_ours(self._path)
         try:
-            is_new = not os.path.isdir(self._path)
-            os.makedirs(self._path, exist_ok=True)
-            if is_new:
-                OsDirectory(os.path.dirname(os.path.abspath(self._path))).flush()
+            make_folder(self._path)
             lock = os.path.join(self._path, _LOCK)
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
@@ -80,6 +84,37 @@ class DataFolder:
         if self._lock_descriptor >= 0:
             os.close(self._lock_descriptor)
             self._lock_descriptor = -1
+
+
+def check_ours(path: str) -> None:
+    """InvalidConfig if there is something in the folder, and it is not Penstock's."""
+    try:
+        names = sorted(os.listdir(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise typed(error, f"opening the data folder {path}") from error
+    strange = [name for name in names if not _is_known(name)]
+    if strange and not any(_is_journal(os.path.join(path, stamp)) for stamp in STAMPS):
+        shown = ", ".join(strange[:3]) + (", …" if len(strange) > 3 else "")
+        raise InvalidConfig(
+            f"The folder {path} is not empty and not Penstock's (it has {shown}): choose an empty "
+            "or a new folder with --data."
+        )
+
+
+def _is_known(name: str) -> bool:
+    """A crash at the first start may have left anything of ours; and a disk that is mounted there
+    has something of its own from the beginning."""
+    return name in _OURS or name in _OF_A_DISK or name.removesuffix(".new").endswith(SUFFIX)
+
+
+def _is_journal(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
 
 def _machine() -> str:

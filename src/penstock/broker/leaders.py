@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.model.errors import NotLeader, UnknownTopic
+from penstock.model.errors import NotLeader, StorageError, UnknownTopic
 from penstock.model.ids import BrokerId, PartitionId
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.net.clock import Clock
@@ -135,9 +135,21 @@ class Leaders:
             if not 0 <= number < len(image.partitions):
                 raise
             raise self._elsewhere(image, number) from None
+        except StorageError:
+            # The copy here is of no use. Others may be, and one of them lead.
+            lost = self._registry.image.topics.get(topic)
+            if lost is None or not self.has_others(lost, number):
+                raise
+            raise self._elsewhere(lost, number) from None
         if not found.replica.is_leader:
             raise self._elsewhere(self._registry.image.topic(topic), number)
         return found
+
+    def has_others(self, topic: TopicImage, number: int) -> bool:
+        """Whether another broker has a copy of the partition, or leads it."""
+        partitions = topic.partitions
+        replicas = partitions[number].replicas if number < len(partitions) else ()
+        return any(each != self._me for each in replicas) or self.claim(topic, number) is not None
 
     def turn_away(self, topic: str, number: int, batch: memoryview) -> None:
         """A producer's batch is refused for now. This broker may lead when those come that were

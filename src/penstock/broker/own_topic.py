@@ -45,17 +45,21 @@ class OwnTopic:
     @property
     def term(self) -> int | None:
         """In which this broker leads it; UNMADE if nobody has made it; None if it is another's, or
-        nobody's now. StorageError if the copy here is damaged."""
+        nobody's now. StorageError if the copy here is damaged, and there is no other."""
         try:
             replica = self.partition.replica
         except UnknownTopic:
             return None if self._topics.is_known(self.name) else UNMADE
+        except StorageError:
+            if self._topics.is_elsewhere_too(self.name):
+                return None
+            raise
         return replica.term if replica.is_leader else None
 
     @property
     def is_led(self) -> bool:
         """Whether it is for this broker to read: it leads it, or nobody has made it yet, or the
-        copy here is damaged, of which the reading tells."""
+        only copy, which is here, is damaged, of which the reading tells."""
         try:
             return self.term is not None
         except StorageError:
@@ -75,8 +79,11 @@ class OwnTopic:
 
     @property
     def failure(self) -> StorageError | None:
-        """Why nothing more can be written here."""
+        """Why nothing more can be written, here or anywhere: where the copy here is not the only
+        one, another broker is to be asked."""
         try:
+            if self.term is None:
+                return None
             return self.partition.replica.failure
         except UnknownTopic:
             return None

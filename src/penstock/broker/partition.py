@@ -239,7 +239,7 @@ class Partition:
     def _check_none_awaited(self, header: BatchHeader) -> None:
         """A batch does not follow those that are known: raise if that may be otherwise soon."""
         if not self.replica.accepts:
-            raise refusal(self.replica.name, self.replica.failure)
+            raise refusal(self.replica)
         awaited = self._refused.awaited_before(
             header, self.producers.last_batch(header.producer_id), self._clock.now_ms()
         )

@@ -47,6 +47,7 @@ class Partitions:
         self._replicas = replicas
         self.folders = TopicFolders(data, remembers_copies=replicas is not None)
         self._around = around
+        self.disk_refuses = around.disk_refuses
         self._flusher = around.flusher
         self._clock = around.clock
         self._open: dict[tuple[str, int], Partition] = {}

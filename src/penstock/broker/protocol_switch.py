@@ -1,7 +1,8 @@
 """Two protocols on one port: the first bytes of a connection tell which it is (R-NET-5).
 
 Ours begin with its magic. A Kafka client begins with a length, whose first two bytes would be our
-magic only for a frame of 1.3 GB, which nobody may send. The invariant: a connection gets its
+magic only for a frame of 1.3 GB, which nobody may send; nor one whose length is the beginning of
+HTTP or TLS (`strangers`). The invariant: a connection gets its
 session once, from its first two bytes, and every byte of it is read by that session.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from penstock.broker.strangers import Stranger, is_strange
 from penstock.model.errors import PenstockError, ProtocolError
 from penstock.net.connection import Connection
 from penstock.net.server import Session
@@ -40,11 +42,16 @@ class ProtocolSwitch:
         if self._chosen is None:
             if end - start < len(_MAGIC_BYTES):
                 return 0
-            is_ours = view[start : start + len(_MAGIC_BYTES)] == _MAGIC_BYTES
-            make_session = self._make_native if is_ours else self._make_kafka
-            self._chosen = make_session(self._connection)
+            self._chosen = self._choose(bytes(view[start : start + len(_MAGIC_BYTES)]))
             self._connection.receiver = self._chosen
         return self._chosen.measure(view, start, end)
+
+    def _choose(self, first: bytes) -> Session:
+        if first == _MAGIC_BYTES:
+            return self._make_native(self._connection)
+        if is_strange(first):
+            return Stranger(self._connection, first)
+        return self._make_kafka(self._connection)
 
     def on_frame(self, frame: memoryview) -> None:
         assert self._chosen is not None

@@ -240,6 +240,11 @@ class Topics:
         """Whether there is such a topic, wherever its partitions are."""
         return name in self._registry.image.topics
 
+    def is_elsewhere_too(self, name: str) -> bool:
+        """Whether another broker has a copy of the topic's first partition, or leads it."""
+        topic = self._registry.image.topics.get(name)
+        return topic is not None and self._leaders.has_others(topic, 0)
+
     def find(self, name: str) -> TopicImage:
         """The topic, or an error that says how to get it."""
         try:

@@ -50,6 +50,7 @@ def show_status(found: ClusterStatus, *, everything: bool) -> None:
 
 def _broker_row(broker: BrokerStatus) -> Row:
     states = ["alive" if broker.is_alive else "dead", *["drained"] * broker.is_drained]
+    states += ["cannot write"] * bool(broker.disk)
     return {
         "broker": broker.broker,
         "address": broker.address or None,
@@ -125,6 +126,8 @@ def advice(found: ClusterStatus) -> Iterable[str]:
                 f"Broker {broker.broker} is dead and has {_copies(broker.replicas)}: start it "
                 f"again, or let others have them with `penstock cluster drain {broker.broker}`."
             )
+        if broker.disk:
+            yield f"Broker {broker.broker} cannot write: {broker.disk}"
         reasons = [
             copy.reason
             for each in found.partitions
@@ -159,6 +162,7 @@ def status_json(found: ClusterStatus) -> dict[str, object]:
                 "leaders": each.leaders,
                 "replicas": each.replicas,
                 "bytes": each.size_bytes,
+                "disk": each.disk or None,
             }
             for each in found.brokers
         ],

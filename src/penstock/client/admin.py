@@ -73,7 +73,7 @@ class PartitionDescription:
     size_bytes: int
     segment_count: int
     error: PenstockError | None
-    """Why the partition is read-only or offline, if it is."""
+    """Why the partition cannot be written or is offline, if so: its disk is full, or has failed."""
 
     @property
     def is_offline(self) -> bool:

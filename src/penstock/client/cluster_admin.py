@@ -43,6 +43,8 @@ class BrokerStatus:
     replicas: int
     size_bytes: int | None
     """None if it did not say."""
+    disk: str = ""
+    """What its disk refuses now, as when it is full; empty if nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +215,7 @@ def _broker(entry: pb.DescribeClusterResponse.Broker, controller: int) -> Broker
         leaders=entry.leaders,
         replicas=entry.replicas,
         size_bytes=_known(entry.bytes),
+        disk=entry.disk,
     )
 
 

@@ -1,4 +1,5 @@
-"""The errors that only a client can have: messages it accepted and could not deliver.
+"""The errors that only a client can have: messages it accepted and could not deliver, and batches
+that it was sent and cannot read.
 
 Everything else that a client raises is in `model.errors`, as the broker named it.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.model.errors import PenstockError
+from penstock.model.errors import CorruptBatch, PenstockError
+from penstock.model.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +40,20 @@ class DeliveryFailed(PenstockError):
         details = "; ".join(str(failure) for failure in failures[:3])
         more = f"; and {len(failures) - 3} more partitions" if len(failures) > 3 else ""
         super().__init__(f"{total} {noun} not delivered ({details}{more}).")
+
+
+class DamagedBatch(CorruptBatch):
+    """A batch that was fetched cannot be read: everything before it has been handed out.
+
+    The reader's position stays before it; who wants to go on without it seeks to `next_offset`.
+    """
+
+    # Of its own, though no broker sends it: trying again cannot help, as it may on the way there.
+    code = 35
+    retriable = False
+
+    partition: TopicPartition | None = None
+    offset: int = -1
+    """The first of the batch."""
+    next_offset: int = -1
+    """The one after its last."""

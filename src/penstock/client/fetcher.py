@@ -18,12 +18,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.client.backoff import Backoff
+from penstock.client.damage import sound_part
 from penstock.client.routes import Routes
 from penstock.client.starts import OutOfRange, Start, find_request
 from penstock.client.tasks import TaskScope, all_of
 from penstock.model.errors import (
     ClientClosed,
-    CorruptLog,
     InvalidRequest,
     OffsetOutOfRange,
     PenstockError,
@@ -35,7 +35,6 @@ from penstock.model.limits import KIB, MIB
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import FETCH, FIND_OFFSET, parse
-from penstock.records.header import read_header
 
 logger = logging.getLogger(__name__)
 
@@ -357,23 +356,26 @@ class Fetcher:
     def _take_in(
         self, feed: Feed, payload: memoryview, *, has_gaps: bool, next_offset: int | None
     ) -> bool:
-        """Keep what came. True if it leads on. next_offset: where to go on, after a filter."""
-        end = end_offset(payload, feed.fetch_offset, str(feed), compacted=has_gaps)
-        if next_offset is None:
+        """Keep what came. True if it leads on. next_offset: where to go on, after a filter. Where
+        something of it is damaged, what is before that is kept, and then it is raised."""
+        length, end, error = sound_part(payload, feed.fetch_offset, str(feed), compacted=has_gaps)
+        if next_offset is None or error is not None:
             next_offset = end
         elif next_offset < end:
             raise UnsupportedVersion(
                 f"{feed} is not filtered by its broker, which has sent messages up to offset "
                 f"{end} and looked at those before {next_offset}: upgrade it."
             )
-        if next_offset == feed.fetch_offset:
-            return False
-        chunk = Chunk(feed, feed.generation, payload, feed.fetch_offset, next_offset)
-        self._chunks.append(chunk)
-        self._chunk_bytes += chunk.size_bytes
-        feed.fetch_offset = next_offset
-        self._wake()
-        return True
+        is_further = next_offset > feed.fetch_offset
+        if is_further:
+            start_offset, feed.fetch_offset = feed.fetch_offset, next_offset
+            chunk = Chunk(feed, feed.generation, payload[:length], start_offset, next_offset)
+            self._chunks.append(chunk)
+            self._chunk_bytes += chunk.size_bytes
+            self._wake()
+        if error is not None:
+            raise error
+        return is_further
 
     def _judge(self, feed: Feed, error: PenstockError) -> None:
         """Decide how a partition goes on after an error: again, elsewhere, or by the reader."""
@@ -433,34 +435,3 @@ class Fetcher:
             feed.fetch_offset = position
             if feed.position < 0:
                 feed.position = position
-
-
-def end_offset(
-    payload: memoryview, asked_offset: int, partition: str, *, compacted: bool = False
-) -> int:
-    """The offset after the last of whole batches end to end, which follow the asked one.
-
-    A base offset is outside its batch's checksum, so only its neighbours can tell that it is
-    wrong: each batch must begin where the one before it ends. In a log that the broker calls
-    compacted it may begin later: there only steps backwards show.
-
-    CorruptLog, which goes to the reader, and not CorruptBatch, which would be tried again in
-    silence: the checksum of the network has passed these bytes, so they are wrong on the disk.
-    """
-    position = 0
-    next_offset = asked_offset
-    while position < len(payload):
-        header = read_header(payload, position)
-        if position == 0:  # a batch is indivisible: the asked offset may be in the middle of it
-            is_right = header.base_offset <= asked_offset < header.next_offset
-        else:
-            is_right = header.base_offset == next_offset
-        if not is_right and not (compacted and header.base_offset > next_offset):
-            raise CorruptLog(
-                f"{partition} cannot be read on: at offset {next_offset} the broker has a batch "
-                f"that says it is of offsets {header.base_offset} to {header.last_offset}. Run "
-                f"`penstock inspect` on the broker's data folder."
-            )
-        position += header.length
-        next_offset = header.next_offset
-    return next_offset

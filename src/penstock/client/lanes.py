@@ -137,10 +137,12 @@ class Lane:
         "channel",
         "due",
         "envelope",
+        "failing_since_s",
         "failures",
         "flying",
         "identity",
         "identity_lost",
+        "is_told",
         "last_error",
         "next_sequence",
         "open",
@@ -173,6 +175,9 @@ class Lane:
         self.next_sequence = 0
         self.failures = 0
         self.last_error: PenstockError | None = None
+        # Since when nothing was taken, though it was tried; and whether that was told.
+        self.failing_since_s: float | None = None
+        self.is_told = False
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

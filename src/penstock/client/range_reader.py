@@ -13,12 +13,13 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
-from penstock.client.fetcher import end_offset
+from penstock.client.damage import damaged, one_by_one, sound_part
 from penstock.client.loop_thread import LoopThread
 from penstock.client.routes import Routes
 from penstock.client.starts import Start, find_request
 from penstock.client.tasks import TaskScope
 from penstock.model.errors import (
+    BatchError,
     ClientClosed,
     CorruptLog,
     InvalidRequest,
@@ -111,10 +112,27 @@ class RangeReader:
         return payload
 
     def decode(self, payload: memoryview) -> Iterator[Columns]:
-        """The rows of the range that a payload has, in pieces."""
+        """The rows of the range that a payload has, in pieces. DamagedBatch after those before a
+        batch that cannot be read."""
+        next_offset = self._start
+        try:
+            for columns in self._pieces(payload, next_offset):
+                next_offset = columns.offsets[-1] + 1
+                yield columns
+        except BatchError:
+            yield from self._decode_one_by_one(payload, next_offset)
+
+    def _decode_one_by_one(self, payload: memoryview, start_offset: int) -> Iterator[Columns]:
+        for batch, _, _ in one_by_one(payload, start_offset, self._end):
+            try:
+                yield from self._pieces(batch, start_offset)
+            except BatchError as error:
+                raise damaged(self._partition, batch, error) from error
+
+    def _pieces(self, payload: memoryview, start_offset: int) -> Iterator[Columns]:
         for columns in decode_pieces(
             payload,
-            self._start,
+            start_offset,
             self._include_headers,
             self._end,
             producer_times=self._producer_times,
@@ -154,10 +172,14 @@ class RangeReader:
                     f"{self._position}, though it says that its log goes to "
                     f"{answer.high_watermark}. Run `penstock inspect` on the broker's data folder."
                 )
-            self._position = end_offset(
-                payload, self._position, f"{topic}-{partition}", compacted=answer.compacted
+            sound = sound_part(
+                payload, self._position, str(self._partition), compacted=answer.compacted
             )
-            self._payload = payload
+            if sound.error is not None and not sound.length:
+                raise sound.error
+            # What follows a sound part is asked for again, and then there is nothing before it.
+            self._position = sound.next_offset
+            self._payload = payload[: sound.length]
         except OffsetOutOfRange as error:
             self._failure = await self._with_range(error)
         except PenstockError as error:

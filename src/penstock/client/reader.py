@@ -16,9 +16,11 @@ from time import time_ns
 from typing import Any
 
 from penstock.client.acknowledgements import Acknowledgements
+from penstock.client.damage import damaged, one_by_one
 from penstock.client.fetcher import Chunk, Fetcher
 from penstock.client.turn import TURN
 from penstock.model.errors import BatchError
+from penstock.model.ids import TopicPartition
 from penstock.records import Columns, Message, decode_columns, decode_unexpired, expiry_ms
 
 
@@ -132,6 +134,8 @@ class Reader:
         # Who takes a message's acknowledgement.
         self._source = source
         self._hand: Hand | None = None
+        # Of a chunk with a damaged batch, taken one by one: those before it come first.
+        self._pieces: deque[Chunk] = deque()
         self.expired_count = 0
         """Messages whose time to live was over before they could be handed out."""
         # Several tasks may read: one waits for the next chunk, the others for what it leaves.
@@ -149,7 +153,6 @@ class Reader:
                 if hand is not None:
                     self._hand = hand
                     return hand
-                chunk.feed.position = chunk.next_offset  # nothing for the user in it
 
     async def next_columns(self, *, include_headers: bool) -> list[PartitionColumns]:
         """Everything that was fetched, as soon as there is something: one entry per chunk."""
@@ -172,17 +175,44 @@ class Reader:
                 break  # what came before it first; it fails again next time
             if columns.columns.record_count:
                 fetched.append(columns)
-            chunk = self._fetcher.take()
+            chunk = self._next_piece() or self._fetcher.take()
         return fetched
 
     async def _next_chunk(self) -> Chunk:
         # Before the chunk is taken: who is cancelled here has lost nothing.
         await TURN
+        if (piece := self._next_piece()) is not None:
+            return piece
         while True:
             self._fetcher.raise_failure()
             if (chunk := self._fetcher.take()) is not None:
                 return chunk
             await self._fetcher.wait()
+
+    def _next_piece(self) -> Chunk | None:
+        while self._pieces:
+            piece = self._pieces.popleft()
+            if piece.generation == piece.feed.generation:  # else the reader has moved it since
+                return piece
+        return None
+
+    def _part(self, chunk: Chunk, error: BatchError) -> Chunk:
+        """The first batch of a chunk in which one cannot be read; the others are the next to be
+        taken. Raises DamagedBatch if it has no more than one: it stays where it is until the reader
+        seeks past it."""
+        feed = chunk.feed
+        first, *others = [
+            chunk._replace(payload=payload, start_offset=start_offset, next_offset=next_offset)
+            for payload, start_offset, next_offset in one_by_one(
+                chunk.payload, chunk.start_offset, chunk.next_offset
+            )
+        ]
+        if not others:
+            self._fetcher.seek(feed, feed.position)
+            partition = TopicPartition(feed.topic, feed.partition)
+            raise damaged(partition, chunk.payload, error) from error
+        self._pieces.extendleft(reversed(others))
+        return first
 
     def _put_back(self) -> None:
         """The reader goes on in another way: what is left of the hand is fetched again."""
@@ -203,10 +233,8 @@ class Reader:
                 self._source,
                 _now_ms(),
             )
-        except BatchError:
-            # It stays where it is until the reader seeks past the damage.
-            self._fetcher.seek(feed, feed.position)
-            raise
+        except BatchError as error:
+            return self._decode(self._part(chunk, error))
         progress = self._progress.get((feed.topic, feed.partition))
         if progress is not None:
             if chunk.start_offset < feed.position:
@@ -218,6 +246,7 @@ class Reader:
                 self._on_skipped()
         self.expired_count += lifetimes.expired_count
         if not messages:
+            feed.position = chunk.next_offset
             return None
         if lifetimes.is_any_limited:
             return ExpiringHand(chunk, messages, self._on_expired)
@@ -233,9 +262,8 @@ class Reader:
         feed = chunk.feed
         try:
             columns = decode_columns(chunk.payload, chunk.start_offset, include_headers)
-        except BatchError:
-            self._fetcher.seek(feed, feed.position)
-            raise
+        except BatchError as error:
+            return self._decode_columns(self._part(chunk, error), include_headers)
         feed.position = chunk.next_offset
         return PartitionColumns(topic=feed.topic, partition=feed.partition, columns=columns)
 

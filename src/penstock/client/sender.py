@@ -31,6 +31,7 @@ from penstock.model.errors import (
     Busy,
     ClientClosed,
     ConnectionLost,
+    DiskFull,
     InvalidRequest,
     MalformedFrame,
     OutOfOrderSequence,
@@ -53,7 +54,17 @@ logger = logging.getLogger(__name__)
 
 # Errors with which a broker says that it wrote nothing. After any other one, a leader that lost
 # its place or a failed disk for example, the batch may be in the log.
-_REFUSALS: Final = (BatchError, Busy, InvalidRequest, ProducerError, ProtocolError, TopicError)
+_REFUSALS: Final = (
+    BatchError,
+    Busy,
+    DiskFull,
+    InvalidRequest,
+    ProducerError,
+    ProtocolError,
+    TopicError,
+)
+# A failover or a short pause of a broker is over by then, and nobody's concern.
+TELL_AFTER_S: Final = 2.0
 # What a producer with acks=0 remembers of the errors it was told about.
 UNACKNOWLEDGED_ERRORS_MAX: Final = 100
 # With acks=0 only an error is answered. One that comes later than this is not noticed, and what
@@ -184,6 +195,8 @@ class Sender:
         if error is None:
             lane.sent.remove(batch)  # nearly always the first
             lane.failures = 0
+            if lane.failing_since_s is not None:
+                self._tell_end(lane)
             batch.deliver(lane, answer.base_offset, answer.append_time_ms, answer.duplicate)
             self._release(batch)
         else:
@@ -272,6 +285,7 @@ class Sender:
             # The first retry is at once, with a new route; from then on there are waits.
             await asyncio.sleep(self._backoff.wait_s(lane.failures - 1))
             self._expire(lane)
+            self._tell(lane)
             if self._lost is not None:
                 self._fail_ready(lane, self._lost)
             if not lane.ready:
@@ -289,6 +303,28 @@ class Sender:
                     self._fail_ready(lane, error)
         lane.recovering = False
         self.pump(lane)
+
+    def _tell(self, lane: Lane) -> None:
+        """Say once, after a while, what the lane waits for: its user sees nothing else of it until
+        its time is over."""
+        now_s = self._loop.time()
+        if not lane.failures or not lane.ready:
+            return
+        if lane.failing_since_s is None:
+            lane.failing_since_s = now_s
+        if not lane.is_told and now_s - lane.failing_since_s >= TELL_AFTER_S:
+            lane.is_told = True
+            left_s = lane.ready[0].deadline_s - now_s
+            logger.warning(
+                "%s cannot be written, and is tried again for %.0f s: %s",
+                *(lane, left_s, lane.last_error),
+            )
+
+    def _tell_end(self, lane: Lane) -> None:
+        if lane.is_told:
+            logger.warning("%s can be written again", lane)
+        lane.failing_since_s = None
+        lane.is_told = False
 
     async def _prepare(self, lane: Lane) -> None:
         lane.channel = await self._routes.leader(

@@ -908,7 +908,7 @@ class DescribeClusterRequest(_message.Message):
 class DescribeClusterResponse(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "partitions", "is_alone")
     class Broker(_message.Message):
-        __slots__ = ("id", "address", "host", "is_alive", "is_drained", "leaders", "replicas", "bytes")
+        __slots__ = ("id", "address", "host", "is_alive", "is_drained", "leaders", "replicas", "bytes", "disk")
         ID_FIELD_NUMBER: _ClassVar[int]
         ADDRESS_FIELD_NUMBER: _ClassVar[int]
         HOST_FIELD_NUMBER: _ClassVar[int]
@@ -917,6 +917,7 @@ class DescribeClusterResponse(_message.Message):
         LEADERS_FIELD_NUMBER: _ClassVar[int]
         REPLICAS_FIELD_NUMBER: _ClassVar[int]
         BYTES_FIELD_NUMBER: _ClassVar[int]
+        DISK_FIELD_NUMBER: _ClassVar[int]
         id: int
         address: str
         host: str
@@ -925,7 +926,8 @@ class DescribeClusterResponse(_message.Message):
         leaders: int
         replicas: int
         bytes: int
-        def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., is_alive: _Optional[bool] = ..., is_drained: _Optional[bool] = ..., leaders: _Optional[int] = ..., replicas: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+        disk: str
+        def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., is_alive: _Optional[bool] = ..., is_drained: _Optional[bool] = ..., leaders: _Optional[int] = ..., replicas: _Optional[int] = ..., bytes: _Optional[int] = ..., disk: _Optional[str] = ...) -> None: ...
     class Learner(_message.Message):
         __slots__ = ("broker", "offset", "bytes_left")
         BROKER_FIELD_NUMBER: _ClassVar[int]
@@ -1097,7 +1099,7 @@ class DescribeBrokerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeBrokerResponse(_message.Message):
-    __slots__ = ("bytes", "learners", "offline")
+    __slots__ = ("bytes", "learners", "offline", "disk")
     class Learner(_message.Message):
         __slots__ = ("topic", "partition", "broker", "offset", "bytes_left")
         TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -1123,10 +1125,12 @@ class DescribeBrokerResponse(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     LEARNERS_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     learners: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Learner]
     offline: _containers.RepeatedCompositeFieldContainer[DescribeBrokerResponse.Offline]
-    def __init__(self, bytes: _Optional[int] = ..., learners: _Optional[_Iterable[_Union[DescribeBrokerResponse.Learner, _Mapping]]] = ..., offline: _Optional[_Iterable[_Union[DescribeBrokerResponse.Offline, _Mapping]]] = ...) -> None: ...
+    disk: str
+    def __init__(self, bytes: _Optional[int] = ..., learners: _Optional[_Iterable[_Union[DescribeBrokerResponse.Learner, _Mapping]]] = ..., offline: _Optional[_Iterable[_Union[DescribeBrokerResponse.Offline, _Mapping]]] = ..., disk: _Optional[str] = ...) -> None: ...
 
 class Filter(_message.Message):
     __slots__ = ("tags", "key", "key_prefix", "expression")

@@ -30,7 +30,6 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.terms import TermHistory
-from penstock.replication.complaints import Complaints
 from penstock.replication.control import first_of_term, membership_batch
 from penstock.replication.copying import split
 from penstock.replication.in_sync import InSync
@@ -105,7 +104,6 @@ class Consensus:
         self._saving: SaveJob | None = None
         # The disk had no room for the state: it is to be saved when there is.
         self._is_stuck = False
-        self._complaints = Complaints(f"The state of {log.name}")
         self._writing = Writing(owner, self.raft, log, around, self._job_over)
         self._sender = Sender(self.raft, log, partition, around, lambda: owner.snapshot())
         self.in_sync = InSync(self.raft, around)
@@ -330,11 +328,11 @@ class Consensus:
         assert job is not None
         if job.error is None:
             self._keeper.on_saved(job)
-            self._complaints.taken(self._around.monotonic_ms())
+            self._around.disk.taken(self._around.monotonic_ms())
             self.raft.saved(self._around.monotonic_ms())
         elif isinstance(job.error, DiskFull):
             # Nobody was told anything, so it may be tried again.
-            self._complaints.refused(job.error, self._around.monotonic_ms())
+            self._around.disk.refused(job.error, self._around.monotonic_ms())
             self.raft.state.is_unsaved = True
             if self.raft.leading is not None:
                 self._writing.take_back_own(job.error)

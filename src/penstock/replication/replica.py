@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.model.errors import (
+    DiskFull,
     NotEnoughReplicasAfterAppend,
     NotLeader,
     OffsetOutOfRange,
@@ -156,7 +157,7 @@ class Replica:
         the offset of its first record, which holds only if `done` brings no error. The bytes of
         `batch` are stamped in place and needed until the turn ends."""
         if not self.accepts:
-            raise refusal(self.name, self.failure)
+            raise refusal(self)
         base_offset = self.log.stage(header, batch, self.term)
         if done is not None:
             self._by_acks[acks].append((self.log.next_offset, done))
@@ -170,7 +171,7 @@ class Replica:
         if end_offset <= self._acknowledged_offset():
             done(None)
         elif self.failure is not None or not self.is_leader:
-            done(refusal(self.name, self.failure))
+            done(refusal(self))
         else:
             self._by_commit.append((end_offset, done))
 
@@ -181,7 +182,7 @@ class Replica:
         """Let the records before the offset be gone; `done` is called when that is durable, or has
         failed. At most everything committed can go; what is gone already is no error."""
         if self.failure is not None:
-            raise StorageFailed(self.failure.message)
+            raise refusal(self)
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRange(
                 f"Records before offset {offset} cannot be deleted: the partition has "
@@ -201,6 +202,8 @@ class Replica:
                 return
             self.log.write_staged(self._clock.now_ms())
         except StorageError as error:
+            if not self.log.failed:
+                self._around.disk.refused(error, self._around.monotonic_ms())
             self.on_written(error)
             return
         except Exception as error:
@@ -208,6 +211,8 @@ class Replica:
             logger.exception("Writing to %s failed in a way nobody foresaw", self.name)
             self.fail(StorageFailed(f"The broker failed to write: {error!r}."))
             return
+        if self._around.disk.refusals:
+            self._around.disk.taken(self._around.monotonic_ms())
         if self.listener is not None:
             self.listener.on_written(None)
         if self.durability == "os":
@@ -280,6 +285,9 @@ class Replica:
         elif self.log.failed:
             self.fail(error)
         else:
+            if isinstance(error, DiskFull):
+                broker = self._around.me.broker
+                error = DiskFull(f"Broker {broker} has no room for {self.name}: {error}")
             # The offsets of what is not in the file go to the next ones.
             self._waiting.fail_after(self.log.next_offset, error)
             if self._patience.is_over(self._around.monotonic_ms()):
@@ -296,7 +304,7 @@ class Replica:
         is_anew = offset == self.log.first_offset
         self.durable_offset = offset if is_anew else min(self.durable_offset, offset)
         # Where it begins says nothing of what was waited for before.
-        self._waiting.fail_after(-1 if is_anew else offset, refusal(self.name, self.failure))
+        self._waiting.fail_after(-1 if is_anew else offset, refusal(self))
         if self.listener is not None:
             self.listener.on_truncated(offset)
 
@@ -307,7 +315,7 @@ class Replica:
 
     def _lose_leadership(self) -> None:
         self.is_leader = self.accepts = False
-        self._waiting.fail_after(-1, refusal(self.name, None))
+        self._waiting.fail_after(-1, refusal(self))
         if self.listener is not None:
             self.listener.on_leadership(False)
 
@@ -359,7 +367,7 @@ class Replica:
         self.failure = error
         self.log.failure = self.log.failure or error.message
         self.accepts = False
-        self._waiting.fail_after(-1, error)
+        self._waiting.fail_after(-1, refusal(self))
         if not self.is_alone:
             if self.is_leader:
                 self._lose_leadership()
@@ -412,11 +420,20 @@ class Replica:
         return self.deletions.is_idle and not has_job and not self.flushing.is_running
 
 
-def refusal(name: str, failure: StorageError | None) -> PenstockError:
-    """Why a replica takes nothing now."""
-    if failure is not None:
-        return StorageFailed(failure.message)
-    return NotLeader(f"{name} is not led here now: ask again who leads it.")
+def refusal(replica: Replica) -> PenstockError:
+    """Why a replica takes nothing now. Where others vote, one of them is to be asked, also for what
+    this one lost: only the disk of the last copy is the end of it."""
+    name, failure = replica.name, replica.failure
+    if failure is None:
+        return NotLeader(f"{name} is not led here now: ask again who leads it.")
+    state = replica.consensus.raft.state
+    if state.is_alone:
+        return StorageFailed(
+            f"Broker {state.me.broker} takes nothing more for {name}, of which it has the only "
+            f"copy: {failure} When the disk is well, restart the broker; what was acknowledged is "
+            "there."
+        )
+    return NotLeader(f"{name} is not led here any more, its disk failed: ask again who leads it.")
 
 
 def _too_few(name: str, in_sync: int, minimum: int) -> PenstockError:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from penstock.model.errors import StorageError
 from penstock.model.ids import PartitionId
 from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.net.clock import Clock
@@ -17,6 +18,7 @@ from penstock.raft.membership import Node
 from penstock.raft.messages import Message
 from penstock.raft.state import Timing
 from penstock.replication.catch_up import CatchUpQuota
+from penstock.replication.complaints import Complaints
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.parcel import Claim
@@ -86,8 +88,14 @@ class Surroundings:
     """By chance: what a replica waits longer than it must, before it campaigns."""
     catch_up: CatchUpQuota = field(default_factory=CatchUpQuota)
     """What copies that are far behind may take of this broker."""
+    disk: Complaints = field(default_factory=Complaints)
+    """What is told of the disk that all of them are on."""
     append_bytes_max: int = APPEND_BYTES_MAX
     """Of one request to a follower; a batch that is larger goes alone."""
+
+    def disk_refuses(self) -> StorageError | None:
+        """What the disk refuses now, as far as writing has shown."""
+        return self.disk.current(self.monotonic_ms())
 
     def monotonic_ms(self) -> int:
         return round(self.clock.monotonic() * 1000)

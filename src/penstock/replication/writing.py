@@ -14,7 +14,6 @@ from penstock.raft.core import Raft
 from penstock.raft.membership import Membership
 from penstock.raft.messages import AppendRequest, BatchPlace
 from penstock.records.header import BatchHeader, read_header
-from penstock.replication.complaints import Complaints
 from penstock.replication.copying import ReceivedBatch
 from penstock.replication.flushing import Flushing
 from penstock.replication.idleness import Idleness
@@ -71,7 +70,6 @@ class Writing:
 
     __slots__ = (
         "_around",
-        "_complaints",
         "_log",
         "_on_changed",
         "_owner",
@@ -95,7 +93,6 @@ class Writing:
         self._log = log
         self._around = around
         self._on_changed = on_changed
-        self._complaints = Complaints(log.name)
         # When to try again what the disk had no room for.
         self.retry_ms = 0
         # What is to be done as soon as the state is saved: begin the log anew there, write these.
@@ -230,11 +227,11 @@ class Writing:
                 self._take_back()
                 self.try_later()
             if not log.failed:
-                self._complaints.refused(error, self._around.monotonic_ms())
+                self._around.disk.refused(error, self._around.monotonic_ms())
             self._owner.on_written(error)
             return
-        if self._complaints.refusals:
-            self._complaints.taken(self._around.monotonic_ms())
+        if self._around.disk.refusals:
+            self._around.disk.taken(self._around.monotonic_ms())
         if log.written_offset > state.terms.end_offset:
             self._raft.extended(log.written_offset)
         self._owner.on_written(None)
@@ -254,12 +251,12 @@ class Writing:
                 self._owner.fail(error)
                 return
             # As if it had not come: the leader sends it again.
-            self._complaints.refused(error, self._around.monotonic_ms())
+            self._around.disk.refused(error, self._around.monotonic_ms())
             self._take_back()
             return
         if headers:
-            if self._complaints.refusals:
-                self._complaints.taken(self._around.monotonic_ms())
+            if self._around.disk.refusals:
+                self._around.disk.taken(self._around.monotonic_ms())
             self._owner.on_copied(headers)
         for request, _ in received:
             self._raft.matched(request)

@@ -18,7 +18,7 @@ from penstock.model.errors import CorruptLog
 from penstock.storage.files import Buffer, Directory, typed
 
 SUFFIX: Final = ".journal"
-_MAGIC: Final = b"PSJN"
+MAGIC: Final = b"PSJN"
 _HEADER: Final = struct.Struct(">4sII")
 # The name a journal is written under until it is complete; a crash may leave one behind.
 _NEW: Final = ".new"
@@ -47,7 +47,7 @@ def find_damage(data: bytes) -> tuple[int, str] | None:
         return 0, f"{len(data)} bytes are too few for its header"
     magic, length, crc = _HEADER.unpack_from(data)
     payload = data[_HEADER.size :]
-    if magic != _MAGIC:
+    if magic != MAGIC:
         return 0, "it does not begin like a journal"
     if length != len(payload):
         return 4, f"it says {length} bytes and has {len(payload)}"
@@ -62,7 +62,7 @@ def write_journal(directory: Directory, name: str, payload: Buffer) -> None:
     try:
         file = directory.open(new, create=True)
         file.truncate(0)
-        file.append([_HEADER.pack(_MAGIC, len(payload), crc32c(payload)), payload])
+        file.append([_HEADER.pack(MAGIC, len(payload), crc32c(payload)), payload])
         file.flush()
         file.close()
         directory.rename(new, name)

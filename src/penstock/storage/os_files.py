@@ -24,6 +24,19 @@ _FOLDER_MODE: Final = 0o750
 _flush_data: Final = getattr(os, "fdatasync", os.fsync)
 
 
+def make_folder(path: str) -> None:
+    """Make the folder, and those above it that are missing; their names are durable when this
+    returns. OSError."""
+    missing = []
+    above = os.path.abspath(path)
+    while not os.path.exists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    os.makedirs(path, exist_ok=True)
+    for made in reversed(missing):
+        OsDirectory(os.path.dirname(made)).flush()
+
+
 class OsFile:
     """An open file. Appends go to its end wherever that is (O_APPEND), also after a truncate."""
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from penstock.broker.data_folder import DataFolder
+from penstock.model.errors import InvalidConfig
+from penstock.storage.journal import write_journal
+from penstock.storage.os_files import OsDirectory
 
 
 def place_of(path: Path) -> int:
@@ -26,3 +31,35 @@ def test_the_place_is_the_same_at_each_start_and_another_for_a_copy(tmp_path: Pa
     assert place_of(copy) != place
     original.rename(tmp_path / "moved")
     assert place_of(tmp_path / "moved") == place
+
+
+def test_a_folder_of_somebody_else_is_refused_as_it_is(tmp_path: Path) -> None:
+    for name in ("share", "bin", "lib", "meta", "etc"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InvalidConfig) as refused:
+        place_of(tmp_path)
+    assert str(refused.value) == (
+        f"The folder {tmp_path} is not empty and not Penstock's (it has bin, etc, lib, …): choose "
+        "an empty or a new folder with --data."
+    )
+    assert not (tmp_path / "lock").exists()
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_ours_and_empty_folders_are_taken(tmp_path: Path) -> None:
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    (mounted / "lost+found").mkdir()
+    place_of(mounted)
+    # A start that came no further, and one that was restored without its stamp.
+    for name in ("meta.new", "clean.journal", "registry.journal.new"):
+        (mounted / name).touch()
+    (mounted / "topics").mkdir()
+    place_of(mounted)
+    stamped = tmp_path / "stamped"
+    stamped.mkdir()
+    (stamped / "notes.txt").touch()
+    with pytest.raises(InvalidConfig, match=r"it has notes\.txt"):
+        place_of(stamped)
+    write_journal(OsDirectory(str(stamped)), "meta", b"{}")
+    place_of(stamped)

@@ -76,6 +76,20 @@ async def test_a_topic_with_a_lone_copy_elsewhere_is_waited_for_until_that_leads
         await waiting
 
 
+async def test_a_copy_that_cannot_be_opened_sends_clients_to_the_others() -> None:
+    """R-CORE-5: who comes by an old route asks again, and does not give up."""
+    async with village(3) as cluster:
+        await cluster.create([1, 2, 3])
+        cluster.disks[1].fail_next("flush", errno.EIO)
+        topic = await cluster.registry.add_partitions("orders", 2, placement=[ids(1, 2, 3)])
+        await cluster.wait(lambda: cluster.up[1].partitions.has("orders", 1))
+        assert cluster.up[1].partitions.get("orders", 1) is None
+        leaders = cluster.up[1].leaders
+        await cluster.wait(lambda: leaders.of(topic, 1).broker in (2, 3))
+        with pytest.raises(NotLeader, match=f"led by broker {leaders.of(topic, 1).broker}"):
+            leaders.find("orders", 1)
+
+
 async def test_a_lone_copy_that_cannot_be_opened_is_asked_what_is_wrong() -> None:
     async with village(1) as cluster:
         await cluster.create([1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -62,14 +63,38 @@ async def test_both_protocols_at_once() -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", bytes(64), b"\xff" * 64],
-    ids=["HTTP", "TLS", "zeros", "ones"],
+    [b"\x16\x03\x01\x02\x00\x01", bytes(64), b"\xff" * 64],
+    ids=["TLS", "zeros", "ones"],
 )
 async def test_what_is_neither_is_closed(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with kafka_running() as (_, client):
         client.writer.write(garbage)
         assert await client.is_closed()
     assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD"])
+async def test_http_is_told_what_this_port_is(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In HTTP, and in one sentence of the log, not as a Kafka frame of 1195725856 bytes."""
+    caplog.set_level(logging.INFO)
+    async with kafka_running() as (_, client):
+        await slowly(client, method[:1].encode(), f"{method[1:]} / HTTP/1.1\r\n\r\n".encode())
+        head, _, body = (await client.reader.read()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert (b"speaks Kafka's protocol and Penstock's own" in body) == (method != "HEAD")
+    (told,) = [each.getMessage() for each in caplog.records if "disconnected" in each.message]
+    assert "it speaks HTTP, and this port Kafka's protocol" in told
+
+
+async def test_tls_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with kafka_running() as (_, client):
+        await slowly(client, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        assert await client.is_closed()
+    (told,) = [each.getMessage() for each in caplog.records if "disconnected" in each.message]
+    assert "it begins with TLS, which this port does not speak" in told
 
 
 @asynccontextmanager

@@ -41,6 +41,18 @@ def status(*partitions: PartitionStatus, dead: tuple[int, ...] = ()) -> ClusterS
     )
 
 
+def test_a_disk_that_refuses_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    found = status(WELL)
+    full = replace(found.brokers[1], disk="The disk is full.")
+    found = replace(found, brokers=(found.brokers[0], full, found.brokers[2]))
+    assert list(advice(found)) == ["Broker 2 cannot write: The disk is full."]
+    show_status(found, everything=False)
+    assert "alive, cannot write" in capsys.readouterr().out
+    brokers = status_json(found)["brokers"]
+    assert isinstance(brokers, list)
+    assert [each["disk"] for each in brokers] == [None, "The disk is full.", None]
+
+
 @pytest.mark.parametrize(
     ("partition", "dead", "text"),
     [

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.client.client import Client
 from penstock.client.consumer import Consumer
+from penstock.client.errors import DamagedBatch
 from penstock.client.starts import Start
 from penstock.model.errors import (
     ClientClosed,
@@ -231,19 +232,54 @@ async def test_control_batches_are_passed_over(broker: FakeBroker, mq: Client) -
 
 
 async def test_a_damaged_batch_is_told_and_can_be_passed(orders: FakeBroker, mq: Client) -> None:
-    """R-STO-6: damage is an error with its place, never data."""
+    """R-STO-6: damage is an error with its place, never data, and what is in front of it comes
+    first though it was in the same answer."""
+    log = orders.topics["orders"][0]
+    header, batch = log.batches[1]
+    log.batches[1] = (header, batch[:-1] + bytes([batch[-1] ^ 1]))
+    last = log.batches[1][0].next_offset
+    async with mq.subscribe("orders") as consumer:
+        assert await read(consumer, header.base_offset) == list(range(header.base_offset))
+        for _ in range(2):
+            with pytest.raises(DamagedBatch, match="orders-0 cannot be read at offsets") as told:
+                await consumer.fetch()
+            assert isinstance(told.value, CorruptBatch)
+            assert told.value.partition == ORDERS
+            assert (told.value.offset, told.value.next_offset) == (header.base_offset, last)
+            assert consumer.position(ORDERS) == header.base_offset
+        await consumer.seek(ORDERS, told.value.next_offset)
+        assert await read(consumer, 20 - last) == list(range(last, 20))
+
+
+async def test_a_damaged_batch_comes_after_the_columns_before_it(
+    orders: FakeBroker, mq: Client
+) -> None:
     log = orders.topics["orders"][0]
     header, batch = log.batches[1]
     log.batches[1] = (header, batch[:-1] + bytes([batch[-1] ^ 1]))
     async with mq.subscribe("orders") as consumer:
-        for _ in range(2):
-            with pytest.raises(CorruptBatch):
-                await consumer.fetch()
-            assert consumer.position(ORDERS) == 0
-        with pytest.raises(CorruptBatch):
+        (before,) = await consumer.fetch_columns()
+        assert [*before.columns.offsets] == list(range(header.base_offset))
+        with pytest.raises(DamagedBatch):
             await consumer.fetch_columns()
-        await consumer.seek(ORDERS, 10)
-        assert await read(consumer, 10) == list(range(10, 20))
+        assert consumer.position(ORDERS) == header.base_offset
+
+
+async def test_who_stops_before_a_damaged_batch_misses_nothing(
+    orders: FakeBroker, mq: Client
+) -> None:
+    """What was parted and not taken is where it was: other ways to read, and seeking back."""
+    log = orders.topics["orders"][0]
+    log.batches[-1] = (log.batches[-1][0], log.batches[-1][1][:-1] + b"?")
+    good = log.batches[-1][0].base_offset
+    async with mq.subscribe("orders") as consumer:
+        assert await read(consumer, 1) == [0]
+        (fetched, *_) = await consumer.fetch_columns()
+        assert fetched.columns.offsets[0] == 1
+        await consumer.seek(ORDERS, 0)
+        assert await read(consumer, good) == list(range(good))
+        with pytest.raises(DamagedBatch):
+            await consumer.fetch()
 
 
 async def test_after_closing(orders: FakeBroker, mq: Client) -> None:

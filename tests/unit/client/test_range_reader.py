@@ -10,6 +10,7 @@ import pytest
 
 from penstock.client import range_reader
 from penstock.client.client import Client, connect
+from penstock.client.errors import DamagedBatch
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -224,9 +225,25 @@ async def test_a_damaged_batch_comes_after_the_sound_ones(
     header, batch = orders.batches[5]
     orders.batches[5] = header, batch[:-1] + bytes([batch[-1] ^ 1])
     found: list[int] = []
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(CorruptBatch, match=r"orders-0 .* offsets 50 to 59.* offset 60") as told:
         await take(mq.read_range("orders", 0, 0, 100), found)
-    assert found == list(range(40))
+    assert found == list(range(50)), "also those that came in the same answer"
+    assert isinstance(told.value, DamagedBatch)
+    assert (told.value.offset, told.value.next_offset) == (50, 60)
+    found.clear()
+    await take(mq.read_range("orders", 0, 60, 100), found)
+    assert found == list(range(60, 100))
+
+
+async def test_a_misplaced_batch_comes_after_the_sound_ones(
+    orders: FakePartition, mq: Client
+) -> None:
+    header, batch = orders.batches[5]
+    orders.batches[5] = header, batch[:6] + b"\7" + batch[7:]
+    found: list[int] = []
+    with pytest.raises(CorruptLog, match="at offset 50 the broker has a batch"):
+        await take(mq.read_range("orders", 0, 0, 100), found)
+    assert found == list(range(50))
 
 
 async def test_leaving_early_leaves_nothing(

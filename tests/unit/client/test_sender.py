@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from penstock.client import sender
 from penstock.client.client import Client, connect
 from penstock.client.errors import DeliveryFailed
 from penstock.client.producer import Producer
@@ -15,6 +16,7 @@ from penstock.model.errors import (
     Busy,
     ClientClosed,
     CorruptBatch,
+    DiskFull,
     InternalError,
     NotLeader,
     OutOfOrderSequence,
@@ -189,6 +191,38 @@ async def test_delivery_ends_with_its_timeout(broker: FakeBroker, mq: Client) ->
         broker.script[PRODUCE].clear()
         await producer.publish("orders", b"again")
     assert written(broker) == [b"again"]
+
+
+async def test_a_disk_without_room_is_named_once_while_it_is_waited_for(
+    broker: FakeBroker,
+    mq: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its user would see nothing for two minutes."""
+    monkeypatch.setattr(sender, "TELL_AFTER_S", 0.0)
+    full = DiskFull("Broker 1 has no room for orders-0: The disk is full.")
+    broker.script[PRODUCE].extend([full] * 3)
+    async with mq.producer(linger_ms=0) as producer:
+        await producer.publish("orders", b"value")
+    told = [each.getMessage() for each in caplog.records if each.name.endswith("sender")]
+    assert told == [
+        "orders-0 cannot be written, and is tried again for 120 s: Broker 1 has no room for "
+        "orders-0: The disk is full.",
+        "orders-0 can be written again",
+    ]
+    broker.script[PRODUCE].extend([full] * 10_000)
+    async with mq.producer(linger_ms=0, delivery_timeout_ms=20) as producer:
+        with pytest.raises(TimedOut, match=r"it was not written\. .* no room for orders-0"):
+            await producer.publish("orders", b"value")
+
+
+async def test_a_short_failure_is_nobody_s_concern(
+    broker: FakeBroker, mq: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.script[PRODUCE].extend([NotLeader()] * 2)
+    await mq.publish("orders", b"value")
+    assert not [each for each in caplog.records if each.name.endswith("sender")]
 
 
 async def test_silence_is_answered_by_a_retry(broker: FakeBroker, mq: Client) -> None:

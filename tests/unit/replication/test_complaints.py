@@ -13,18 +13,38 @@ FULL = DiskFull("The disk is full.")
 def test_one_line_each_for_the_beginning_a_minute_and_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    complaints = Complaints("orders-0")
+    complaints = Complaints("The disk of /data")
     complaints.taken(0)
     assert caplog.messages == []
     for now_ms in range(1_000, 122_000, 100):
         complaints.refused(FULL, now_ms)
+    assert complaints.current(122_000) is FULL
     complaints.taken(122_000)
     complaints.taken(122_100)
-    complaints.refused(FULL, 122_200)
+    assert complaints.current(122_100) is None
+    complaints.refused(FULL, 160_000)
     assert caplog.messages == [
-        "orders-0 cannot be written, and is tried again: The disk is full.",
-        "orders-0 still cannot be written after 60 s and 601 attempts: The disk is full.",
-        "orders-0 still cannot be written after 120 s and 1201 attempts: The disk is full.",
-        "orders-0 can be written again, after 121 s and 1210 attempts",
-        "orders-0 cannot be written, and is tried again: The disk is full.",
+        "The disk of /data cannot be written, and is tried again: The disk is full.",
+        "The disk of /data still cannot be written after 60 s and 601 attempts: The disk is full.",
+        "The disk of /data still cannot be written after 120 s and 1201 attempts: The disk is "
+        "full.",
+        "The disk of /data can be written again, after 121 s and 1210 attempts",
+        "The disk of /data cannot be written, and is tried again: The disk is full.",
     ]
+
+
+def test_a_disk_that_takes_what_is_small_is_told_of_no_more_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaints = Complaints("The disk")
+    for now_ms in range(0, 60_000, 100):
+        complaints.refused(FULL, now_ms)
+        complaints.taken(now_ms + 50)
+    assert len(caplog.messages) == 4
+
+
+def test_what_nobody_tries_any_more_says_nothing_of_now() -> None:
+    complaints = Complaints()
+    complaints.refused(FULL, 1_000)
+    assert complaints.current(61_000) is FULL
+    assert complaints.current(61_001) is None

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from penstock.model.errors import DiskFull, NotLeader, PenstockError, StorageError, StorageFailed
+from penstock.model.errors import DiskFull, NotLeader, PenstockError
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import (
     AppendAnswer,
@@ -296,7 +296,7 @@ def test_a_follower_without_room_takes_it_when_there_is(
     one.append(1, (1, 1), made(1, 1))
     one.flusher.run_all()
     assert one.said()[-1] == AppendAnswer(term=1, is_matching=True, end_offset=2)
-    assert caplog.messages[1:] == ["disk can be written again, after 0 s and 3 attempts"]
+    assert caplog.messages[1:] == ["The disk can be written again, after 0 s and 3 attempts"]
 
 
 def test_a_disk_that_fails_says_nothing_more_and_keeps_what_others_count_on() -> None:
@@ -323,7 +323,9 @@ def test_a_leader_whose_disk_fails_gives_up_its_claim() -> None:
     one.disk.fail_next("flush", errno.EIO)
     one.driver.end_turn()
     one.flusher.run_all()
-    assert [isinstance(error, StorageError) for error in told] == [True]
+    assert [type(error) for error in told] == [NotLeader], "others may have it, and lead"
+    with pytest.raises(NotLeader, match="its disk failed: ask again who leads it"):
+        one.propose()
     assert one.claims[-1] is None
     assert not one.replica.is_leader
 
@@ -408,7 +410,7 @@ def test_a_leader_whose_disk_fails_asks_the_one_that_has_most_to_lead() -> None:
     one.sent.clear()
     one.flusher.run_all()
     assert one.sent == [(THIRD, CampaignRequest(term=1), b"")]
-    assert [type(error) for error in told] == [StorageFailed]
+    assert [type(error) for error in told] == [NotLeader]
     assert ("leads", False) in one.heard
     assert one.claims[-1] is None
     assert one.replica.read(0, 1 << 20).length > 0

@@ -31,7 +31,6 @@ from penstock.model.errors import (
     ShuttingDown,
     StorageError,
     StorageFailed,
-    UnknownTopic,
 )
 from penstock.model.limits import FRAME_BYTES_MAX, MIB
 from penstock.protocol import penstock_pb2 as pb
@@ -296,13 +295,9 @@ class DelayCoordinator:
             raise ShuttingDown
         if self._service is not None and self._service.writer.is_current:
             return self._service
-        if self._failure is not None:
+        if self._failure is not None and self._own.is_led:
             raise self._failure
-        try:
-            is_leader = self._own.partition.replica.is_leader
-        except UnknownTopic:
-            is_leader = False
-        if is_leader:
+        if self._own.term is not None:
             raise CoordinatorLoading("What is delayed is being read: try again.")
         raise NotCoordinator("Delayed messages are looked after by another broker: ask which one.")
 

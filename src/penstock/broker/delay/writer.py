@@ -33,6 +33,7 @@ from penstock.net.clock import Clock
 from penstock.records import build_batch
 from penstock.records.header import read_header
 from penstock.replication.driver import Driver
+from penstock.replication.replica import refusal
 
 Done = Callable[[PenstockError | None], None]
 ResultT = TypeVar("ResultT")
@@ -75,8 +76,8 @@ class DelayedWriter:
         return self._term
 
     def check_current(self) -> None:
-        if self._replica.failure is not None:
-            raise self._replica.failure
+        if self._replica.failure is not None and self._replica.is_leader:
+            raise refusal(self._replica)
         if self._is_refused and self._replica.is_leader:
             raise CoordinatorLoading("What is delayed is being read again: try again.")
         if not self.is_current:

@@ -89,8 +89,9 @@ async def describe_topic(
         described.log_end_offset = replica.log.next_offset
         described.bytes = replica.log.size_bytes
         described.segments = replica.log.segment_count
-        if replica.failure is not None:
-            _fill_error(described.error, replica.failure)
+        problem = replica.failure or context.partitions.disk_refuses()
+        if problem is not None:
+            _fill_error(described.error, problem)
     return response
 
 

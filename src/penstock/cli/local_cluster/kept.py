@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from penstock.broker.config import BrokerConfig
+from penstock.broker.data_folder import check_ours
 from penstock.model.errors import CorruptLog, InvalidConfig
 from penstock.model.limits import BROKER_ID_MAX, META_SERVERS_MAX
 from penstock.net.address import PORT_MAX
 from penstock.storage.files import typed
 from penstock.storage.journal import read_journal, write_journal
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.os_files import OsDirectory, make_folder
 
 _JOURNAL: Final = "cluster.journal"
 # The stamp of a broker's own folder, as `broker.data_folder` writes it.
@@ -60,9 +61,11 @@ def read_kept(data: str) -> Kept | None:
 
 
 def write_kept(data: str, kept: Kept) -> None:
-    """Make the folder if it is missing; durable when this returns."""
+    """Make the folder if it is missing; durable when this returns. InvalidConfig if it is somebody
+    else's."""
+    check_ours(data)
     try:
-        os.makedirs(data, exist_ok=True)
+        make_folder(data)
     except OSError as error:
         raise typed(error, f"making the data folder {data}") from error
     write_journal(OsDirectory(data), _JOURNAL, json.dumps(asdict(kept)).encode())

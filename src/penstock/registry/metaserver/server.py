@@ -33,6 +33,7 @@ from penstock.registry.metaserver.identity import (
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS, MetaService
 from penstock.registry.metaserver.state import decode_snapshot
+from penstock.replication.complaints import Complaints
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import Flusher
 from penstock.replication.parcel import Parcel
@@ -114,6 +115,7 @@ class MetaServer:
             clock=self._clock,
             peers=self._peering.replicas,
             timing=TIMING,
+            disk=Complaints(f"The disk of {self._data.path}"),
             draw_delay_ms=lambda: secrets.randbelow(TIMING.election_ms),
         )
         voters = {Node(number, _DIRECTORY): place for number, place in self._voters.items()}

@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.client.blocking import connect_blocking
 from penstock.client.blocking_admin import BlockingAdmin
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import DiskFull, UnknownTopic
 from penstock.model.removal import Removal
 
 # docs/formats/data-folder.md: there, the log may have gaps that compaction made.
@@ -104,7 +104,7 @@ def _topic_facts(
     description = admin.describe_topic(topic)
     partitions = {}
     for partition in description.partitions:
-        if partition.error is not None:
+        if partition.error is not None and not isinstance(partition.error, DiskFull):
             raise partition.error
         start = partition.log_start_offset
         if since_ms is not None:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.delay import store as store_module
 from penstock.broker.delay.store import first_record
-from penstock.model.errors import Busy, CorruptLog, StorageFailed
+from penstock.model.errors import Busy, CorruptLog, NotCoordinator, StorageFailed
 from penstock.records import build_batch
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock
@@ -101,6 +101,9 @@ async def test_a_folder_that_cannot_be_used_is_told() -> None:
         await life.settle_turns()
         life.coordinator._close_store()
         life.coordinator._fail(life.partitions.find("__delayed", 0), CorruptLog("no use"))
+        with pytest.raises(NotCoordinator):
+            await life.delay(b"b")
+        life.partitions.find("__delayed", 0).replica.is_leader = True
         with pytest.raises(StorageFailed, match="cannot be served"):
             await life.delay(b"b")
 

@@ -153,8 +153,14 @@ async def test_a_failed_flush_makes_the_partition_read_only_and_says_so() -> Non
         await client.produce("orders", batch([b"a"]))
         disk.fail_next("flush")
         for value in (b"b", b"c"):
-            with pytest.raises(StorageFailed, match="read-only"):
+            with pytest.raises(StorageFailed, match="read-only") as told:
                 await client.produce("orders", batch([value]))
+            assert str(told.value) == (
+                "Broker 1 takes nothing more for orders-0, of which it has the only copy: The "
+                "partition is read-only since a flush failed. The disk failed, flushing "
+                "disk/topics/orders/0: Input/output error; check the disk. When the disk is well, "
+                "restart the broker; what was acknowledged is there."
+            )
         assert await client.values("orders") == [b"a"]
         assert await client.values("orders", partition=1) == []
         await client.produce("orders", batch([b"d"]), partition=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,35 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
     other = Kept(registry="zookeeper", ports={7: (1, 2)}, zookeeper_port=2181)
     write_kept(data, other)
     assert read_kept(data) == other
+
+
+def test_a_folder_of_somebody_else_gets_no_cluster(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    with pytest.raises(InvalidConfig, match="is not empty and not Penstock's"):
+        write_kept(str(tmp_path), KEPT)
+    assert [each.name for each in tmp_path.iterdir()] == ["bin"]
+    grown = tmp_path / "grown"
+    grown.mkdir()
+    write_journal(OsDirectory(str(grown)), "meta", b"{}")
+    write_kept(str(grown), KEPT)
+
+
+def test_the_names_of_folders_that_are_made_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-STO-6: or a power loss could take the folder with all that was acknowledged."""
+    flushed: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        flushed.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    data = tmp_path / "new" / "folder"
+    write_kept(str(data), KEPT)
+    for parent in (tmp_path, tmp_path / "new", data):
+        assert parent.stat().st_ino in flushed, parent
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,69 @@
+"""A broker on its own whose disk has no room for a while: everybody who looks is told why.
+
+A full disk is a limit to the size of files, as in `cluster.test_disks`.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import penstock
+from tests.up_support import PENSTOCK, SECONDS_MAX, address_of, up
+
+
+def shown(address: str, *command: str) -> Any:
+    run = subprocess.run(
+        [PENSTOCK, *command, "--json", "--bootstrap", address],
+        capture_output=True,
+        timeout=SECONDS_MAX,
+        check=True,
+    )
+    return json.loads(run.stdout)
+
+
+def test_a_full_disk_is_told_to_all_who_look(tmp_path: Path) -> None:
+    """R-STO-1: the producer on the command line says what it waits for, the broker's log once what
+    to do, and the commands that show the cluster and the topic show it; then it goes on."""
+    folder = f"{tmp_path / 'data'}/topics/orders/0"
+    refused = f"The disk is full, writing to {folder}: free some room or shorten the retention."
+    with up("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0") as (process, line):
+        address = address_of(line)
+        with penstock.connect_blocking(address) as mq:
+            mq.publish("orders", b"before")
+        before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
+        with subprocess.Popen(
+            [PENSTOCK, "produce", "orders", "--bootstrap", address],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as producer:
+            assert producer.stdin is not None
+            assert producer.stderr is not None
+            producer.stdin.write("waits\n")
+            producer.stdin.close()
+            waits = producer.stderr.readline()
+            assert waits.startswith("orders-0 cannot be written, and is tried again for 11")
+            assert f"Broker 1 has no room for orders-0: {refused}" in waits
+            status = shown(address, "cluster", "status")
+            assert status["brokers"][0]["disk"] == refused
+            assert f"Broker 1 cannot write: {refused}" in status["advice"]
+            (partition,) = shown(address, "topics", "describe", "orders")["partitions"]
+            assert partition["problem"] == refused
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+            assert "orders-0 can be written again" in producer.stderr.read()
+            assert producer.wait(SECONDS_MAX) == 0
+        assert shown(address, "cluster", "status")["brokers"][0]["disk"] is None
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=SECONDS_MAX)
+    about = [each.partition(": ")[2] for each in log.splitlines() if "be written" in each]
+    assert about[0] == (
+        f"The disk of {tmp_path / 'data'} cannot be written, and is tried again: {refused}"
+    )
+    assert len(about) == 2
+    assert about[1].startswith(f"The disk of {tmp_path / 'data'} can be written again, after ")
