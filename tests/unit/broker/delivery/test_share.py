@@ -18,7 +18,7 @@ from penstock.broker.partition import Partition
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import DeadMessage, Settlement, ShareSettings
 from penstock.model.dead_letter import read_dead_letter
-from penstock.model.errors import NotLeader
+from penstock.model.errors import Busy, NotLeader, PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
 from penstock.records import BatchBuilder, Codec
@@ -86,6 +86,7 @@ class Bench:
         self.now_ms = NOW_MS
         self.told: list[Outcomes] = []
         self.buried: list[int] = []
+        self.bury_error: PenstockError | None = None
         self.is_writing = False
         self._kept = asyncio.Event()
         self.machine = SharePartition.fresh(0, ShareSettings(lease_ms=60_000))
@@ -119,6 +120,8 @@ class Bench:
 
     async def bury(self, group: str, partition: Partition, dead: Sequence[DeadMessage]) -> None:
         del group, partition
+        if self.bury_error is not None:
+            raise self.bury_error
         self.buried += [message.offset for message in dead]
 
     async def until_written(self) -> None:
@@ -168,6 +171,20 @@ async def test_what_is_dead_is_buried_when_that_is_durable(bench: Bench) -> None
     bench.settle(Settlement.REJECT)
     await bench.until_written()
     assert bench.buried == []
+    await bench.keep()
+    assert bench.buried == [0]
+
+
+async def test_what_cannot_be_buried_is_tried_again(bench: Bench) -> None:
+    """R-DEL-9: no message is lost between life and death."""
+    bench.bury_error = Busy("no room")
+    bench.settle(Settlement.REJECT)
+    await bench.until_written()
+    await bench.keep()
+    bench.bury_error = None
+    bench.now_ms += 1_000
+    bench.share.go_on()
+    await bench.until_written()
     await bench.keep()
     assert bench.buried == [0]
 
