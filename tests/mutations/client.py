@@ -93,13 +93,6 @@ CLIENT: Final = (
         _COMMITTER_TESTS,
     ),
     outside(
-        "a commit that failed is not tried again",
-        _COMMITTER,
-        "                    self._news.set()\n                else:",
-        "                    pass\n                else:",
-        _COMMITTER_TESTS,
-    ),
-    outside(
         "outcomes that could not be told are lost",
         _SETTLER,
         "                self._outcomes = {**outcomes, **self._outcomes}\n",

@@ -92,7 +92,7 @@ COORDINATORS: Final = (
         _CLAIM_TESTS,
     ),
     outside(
-        "an answer about a claim is believed from when it came",
+        "an answer about a claim is believed a moment too long",
         _VIEW,
         "        if now_s >= self._valid_until_s:",
         "        if now_s > self._valid_until_s:",
