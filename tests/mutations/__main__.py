@@ -2,9 +2,11 @@
 
     python -m tests.mutations                          all of them, in two processes
     python -m tests.mutations --seeds 500 "skipped CRC"
+    python -m tests.mutations --area delivery --area client
 
-The simulation runs its seeds in order until one fails; then the tests that may notice the bug run
-until one fails. A bug that neither notices is an error, and so is one that no longer fits.
+The simulation runs its seeds in order until one fails, if it has the code at all; then the tests
+that may notice the bug run until one fails. A bug that neither notices is an error, and so is one
+that no longer fits.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.mutations.catalogue import MUTATIONS, NAMED
+from tests.mutations.catalogue import AREAS, NAMED
 from tests.mutations.mutation import SOURCE, Mutation
 
 ROOT: Final = SOURCE.parents[1]
@@ -47,8 +49,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--named", action="store_true", help="only those that must be known")
+    parser.add_argument("--area", action="append", choices=list(AREAS), help="may be repeated")
     options = parser.parse_args(arguments)
-    known = NAMED if options.named else MUTATIONS
+    areas = [AREAS[area] for area in options.area or AREAS]
+    known = NAMED if options.named else [each for area in areas for each in area]
     chosen = [each for each in known if not options.names or each.name in options.names]
     if not chosen:
         parser.error(f"no such mutation: {options.names}")
@@ -69,10 +73,12 @@ def main(arguments: Sequence[str]) -> int:
 def judge(mutation: Mutation, seeds: int) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="penstock-mutation-") as folder:
         copy = Path(folder) / "src" / "penstock"
-        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE, copy)  # what is compiled, too: it says of which source it is
         mutation.plant(copy)
         environment = os.environ | {"PYTHONPATH": str(copy.parent)}
-        simulation = noticed_by_simulation(seeds, environment)
+        simulation = ""
+        if mutation.is_simulated:
+            simulation = noticed_by_simulation(seeds, environment)
         return Verdict(mutation, simulation, noticed_by_tests(mutation.tests, environment))
 
 
@@ -114,7 +120,8 @@ def run(arguments: Sequence[str], environment: dict[str, str], limit_s: int) -> 
 
 
 def row(verdict: Verdict, seeds: int) -> str:
-    simulation = verdict.simulation or f"not in {seeds} seeds"
+    unnoticed = f"not in {seeds} seeds" if verdict.mutation.is_simulated else "does not have it"
+    simulation = verdict.simulation or unnoticed
     tests = verdict.tests or "no"
     mark = "noticed" if verdict.is_noticed else "UNNOTICED"
     return f"{mark:<9} | {verdict.mutation.name:<60} | {simulation[:110]:<110} | {tests}"

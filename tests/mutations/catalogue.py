@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.mutations.client import CLIENT
+from tests.mutations.coordinators import COORDINATORS
+from tests.mutations.delivery import DELIVERY
 from tests.mutations.mutation import Edit, Mutation, one
 from tests.mutations.raft import RAFT
 from tests.mutations.shell import SHELL
@@ -95,4 +98,12 @@ NAMED: Final = (
     ),
 )
 
-MUTATIONS: Final = (*NAMED, *SHELL, *RAFT)
+AREAS: Final = {
+    "named": NAMED,
+    "shell": SHELL,
+    "raft": RAFT,
+    "delivery": DELIVERY,
+    "coordinators": COORDINATORS,
+    "client": CLIENT,
+}
+MUTATIONS: Final = tuple(mutation for area in AREAS.values() for mutation in area)

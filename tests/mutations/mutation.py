@@ -25,6 +25,8 @@ class Mutation(NamedTuple):
     edits: tuple[Edit, ...]
     tests: tuple[str, ...] = _UNIT
     """Those that may notice it, beside the simulation."""
+    is_simulated: bool = True
+    """Whether simulated clusters have the code that is changed."""
 
     def plant(self, source: Path) -> None:
         """In a copy of src/penstock."""
@@ -37,3 +39,8 @@ class Mutation(NamedTuple):
 
 def one(name: str, file: str, old: str, new: str, tests: tuple[str, ...] = _UNIT) -> Mutation:
     return Mutation(name, (Edit(file, old, new),), tests)
+
+
+def outside(name: str, file: str, old: str, new: str, *tests: str) -> Mutation:
+    """In code that simulated clusters do not have: these tests alone must notice it."""
+    return Mutation(name, (Edit(file, old, new),), tests, is_simulated=False)

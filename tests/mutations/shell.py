@@ -97,8 +97,8 @@ SHELL: Final = (
     one(
         "numbers of heartbeats begin again with a connection",
         "replication/claims.py",
-        "_Audience(self._version)",
-        "_Audience(0)",
+        "_Audience(self._version, ",
+        "_Audience(0, ",
     ),
     one(
         "who missed a heartbeat does not ask",

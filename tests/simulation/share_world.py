@@ -22,6 +22,7 @@ from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.shares import Shares, States
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
+from penstock.broker.readers import Readers, Wakings
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.coordination.group.share_messages import SharePlace
 from penstock.coordination.group.share_states import ShareStates
@@ -111,13 +112,13 @@ class SimulatedPartition:
     is_open = True
     is_alone = False
 
-    def __init__(self, log: SimulatedLog) -> None:
+    def __init__(self, log: SimulatedLog, wakings: Wakings) -> None:
         self.log = log
+        self.readers = Readers(wakings)
         self.is_leader = False
         self.term = 0
         # A former leader gets nothing of what the next one appends.
         self.end_seen: int | None = None
-        self._waiting: dict[object, Callable[[], None]] = {}
 
     @property
     def replica(self) -> SimulatedPartition:
@@ -131,15 +132,10 @@ class SimulatedPartition:
         return _Slice(self.log.read(offset, bytes_max))
 
     def wait_for_more(self, waiter: object, wake: Callable[[], None]) -> None:
-        self._waiting[waiter] = wake
+        self.readers.wait(waiter, wake)
 
     def stop_waiting(self, waiter: object) -> None:
-        self._waiting.pop(waiter, None)
-
-    def wake_all(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for wake in waiting.values():
-            wake()
+        self.readers.stop_waiting(waiter)
 
 
 class SimulatedBroker:
@@ -147,7 +143,7 @@ class SimulatedBroker:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.partition = SimulatedPartition(world.log)
+        self.partition = SimulatedPartition(world.log, Wakings(world.loop.call_soon))
         self._told: Callable[[Partition, bool], None]
         self.shares = Shares(
             cast("Partitions", self),
@@ -176,7 +172,7 @@ class SimulatedBroker:
         if self.partition.term == term and self.partition.is_leader:
             self.partition.is_leader = False
             self._told(cast("Partition", self.partition), False)
-            self.partition.wake_all()
+            self.partition.readers.wake_all()
 
 
 class Coordinator:
@@ -307,7 +303,7 @@ class World:
         for offset, key in zip(self.log.append(batch), batch, strict=True):
             self.history.published[offset] = key
         for broker in self.brokers:
-            broker.partition.wake_all()
+            broker.partition.readers.on_more()
 
     def _change_leader(self) -> None:
         former, term = self.leader, self.term

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from penstock.broker.admission import Admission
+from penstock.broker.readers import Readers, Wakings
 from penstock.coordination.producer_state import ProducerEntry, ProducerState
 from penstock.coordination.refused_sequences import RefusedSequences
 from penstock.model.errors import (
@@ -57,6 +58,7 @@ class Partition:
         replica: Replica,
         recover_producers: Callable[[], ProducerState],
         clock: Clock,
+        wakings: Wakings,
     ) -> None:
         """recover_producers: who produced to the log, as the log tells it."""
         self.name = name
@@ -81,8 +83,7 @@ class Partition:
         self._refused = RefusedSequences()
         # Told of each change of who leads, in a turn of its own.
         self.when_led: Callable[[bool], None] = _nobody
-        # Called, and forgotten, when there is more to read.
-        self._waiting: dict[object, Callable[[], None]] = {}
+        self.readers = Readers(wakings)
         replica.listener = self
 
     @property
@@ -178,17 +179,15 @@ class Partition:
         return self.replica.read(offset, max_bytes)
 
     def wait_for_more(self, waiter: object, wake: Callable[[], None]) -> None:
-        """Call `wake` once, when there is more to read."""
-        self._waiting[waiter] = wake
+        """Call `wake` once, in a turn of the loop that comes when there is more to read."""
+        self.readers.wait(waiter, wake)
 
     def stop_waiting(self, waiter: object) -> None:
-        self._waiting.pop(waiter, None)
+        self.readers.stop_waiting(waiter)
 
     def wake_all(self) -> None:
-        """Let everybody who waits look again: there is more, or the partition is going away."""
-        waiting, self._waiting = self._waiting, {}
-        for wake in waiting.values():
-            wake()
+        """Let everybody who waits look at once: the partition is going away."""
+        self.readers.wake_all()
 
     # --- replication.replica.Listener ----------------------------------------------------------
 
@@ -220,8 +219,7 @@ class Partition:
             self.wake_all()
 
     def on_high_watermark(self) -> None:
-        if self._waiting:
-            self.wake_all()
+        self.readers.on_more()
 
     # --- appending -----------------------------------------------------------------------------
 

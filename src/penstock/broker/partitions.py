@@ -15,6 +15,7 @@ from typing import Final
 from penstock.broker import producer_snapshot
 from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
 from penstock.broker.partition import Partition
+from penstock.broker.readers import Wakings
 from penstock.broker.topic_folders import TopicFolders
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import StorageError, StorageFailed, UnknownTopic
@@ -62,6 +63,7 @@ class Partitions:
         # partitions that have them are opened.
         self.kept_producers: set[int] = set()
         self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
+        self._wakings = Wakings(_in_next_turn)
 
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""
@@ -268,7 +270,9 @@ class Partitions:
                 folder, topic_id, log, self._clock.now_ms(), self.kept_producers
             )
 
-        partition = Partition(name, topic_id, config, replica, recover_producers, self._clock)
+        partition = Partition(
+            name, topic_id, config, replica, recover_producers, self._clock, self._wakings
+        )
         partition.when_led = lambda is_leader: self._tell_led(partition, is_leader)
         replica.snapshot = lambda: producer_snapshot.take(partition)
         if self._replicas is None:
@@ -294,6 +298,10 @@ class Partitions:
             f"There is no partition {partition} of a topic {topic!r} here: "
             f"see `penstock topics describe {topic}`."
         )
+
+
+def _in_next_turn(what: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(what)
 
 
 def _leave(replicas: Replicas | None, partition: Partition) -> None:

@@ -402,6 +402,9 @@ PUSH_UNSENT_BYTES_MAX: Final = 1 * MIB
 OPERATOR_PARKS_MAX: Final = 1_000
 # Turns of one connection's streams in one turn of the loop, some 20 us each; a delivery takes two.
 PUSH_LOADS_PER_TURN_MAX: Final = 64
+# Readers of all partitions that are woken in one turn of the loop, some 30 to 100 us each: whoever
+# publishes meanwhile waits for no more than these.
+READERS_WOKEN_PER_TURN_MAX: Final = 8
 # Clients that were lost and are still listed, and for how long: for whoever looks into it.
 CLIENTS_LOST_MAX: Final = 1_000
 CLIENT_LOST_MS_MAX: Final = 10 * 60 * 1000

@@ -8,19 +8,29 @@ for claimed was claimed by the heartbeat that it heard last.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import Final
+
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
 from penstock.replication.parcel import Claim, Heartbeat
+
+# Of so many partitions it is kept what concerns everybody, although all may have been told: to look
+# takes long where brokers are many.
+_NEWS_KEPT_MIN: Final = 1_000
 
 
 class _Audience:
     """What one peer was told."""
 
-    __slots__ = ("changed", "is_whole_due", "version")
+    __slots__ = ("changed", "is_whole_due", "news_told", "version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, news_told: int) -> None:
         self.version = version
         self.is_whole_due = True
+        # What concerns everybody: up to which change it was told.
+        self.news_told = news_told
+        # What concerns those who have a copy.
         self.changed: set[PartitionId] = set()
 
 
@@ -31,6 +41,11 @@ class OwnClaims:
         self.incarnation = incarnation
         self._claims: dict[PartitionId, Claim] = {}
         self._audiences: dict[Node, _Audience] = {}
+        # What concerns everybody is noted once, however many they are: by the number of its last
+        # change, the latest last. Each audience reads on from where it was.
+        self._news: OrderedDict[PartitionId, int] = OrderedDict()
+        self._changes = 0
+        self._news_kept_max = _NEWS_KEPT_MIN
         # The largest that any peer was told: one that was out of reach remembers its last.
         self._version = 0
 
@@ -43,7 +58,7 @@ class OwnClaims:
 
     def add_peer(self, node: Node) -> None:
         """It is to be told everything: it is new, or was out of reach."""
-        self._audiences[node] = _Audience(self._version)
+        self._audiences[node] = _Audience(self._version, self._changes)
 
     def remove_peer(self, node: Node) -> None:
         self._audiences.pop(node, None)
@@ -63,10 +78,24 @@ class OwnClaims:
             self._claims[partition] = claim
         # Who leads and who follows concerns everybody; how far all is committed, those who have a
         # copy.
-        is_for_all = claim is None or before is None or claim.concerns_all(before)
-        for node, audience in self._audiences.items():
-            if is_for_all or (claim is not None and node in claim.membership.nodes):
-                audience.changed.add(partition)
+        if claim is None or before is None or claim.concerns_all(before):
+            self._changes += 1
+            self._news[partition] = self._changes
+            self._news.move_to_end(partition)
+            if len(self._news) > self._news_kept_max:
+                self._forget_old_news()
+        else:
+            for node in claim.membership.nodes:
+                if (audience := self._audiences.get(node)) is not None:
+                    audience.changed.add(partition)
+
+    def _forget_old_news(self) -> None:
+        """What everybody was told. Seldom: before the next time, what is left may double."""
+        told = [audience.news_told for audience in self._audiences.values()]
+        news, told_all = self._news, min(told, default=self._changes)
+        while news and next(iter(news.values())) <= told_all:
+            news.popitem(last=False)
+        self._news_kept_max = max(2 * len(news), _NEWS_KEPT_MIN)
 
     def heartbeat(self, node: Node, *, needs_whole: bool) -> Heartbeat:
         """The next one to the peer."""
@@ -74,6 +103,11 @@ class OwnClaims:
         audience.version += 1
         self._version = max(self._version, audience.version)
         is_whole = audience.is_whole_due
+        for partition, change in reversed(self._news.items()):
+            if change <= audience.news_told:
+                break
+            audience.changed.add(partition)
+        audience.news_told = self._changes
         # In an order that does not depend on how the process hashes.
         concerned = sorted(self._claims if is_whole else audience.changed)
         claims = {

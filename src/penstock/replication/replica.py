@@ -330,7 +330,9 @@ class Replica:
             # First, or the commit of another's batch could pass for that of one proposed here.
             self._lose_leadership()
         self.term = state.term
-        self._advance(min(state.commit_offset, self.log.written_offset))
+        committed_offset = min(state.commit_offset, self.log.written_offset)
+        has_more = committed_offset > self.high_watermark
+        self.high_watermark = max(self.high_watermark, committed_offset)
         self._waiting.durable(self.durable_offset)
         self._waiting.committed(self._acknowledged_offset())
         nodes = self.consensus.in_sync.nodes
@@ -340,6 +342,9 @@ class Replica:
             # It is committed, and stays. But those who are to have it may be gone for good.
             error = _too_few(self.name, self.in_sync_count, self.min_insync_replicas)
             self._waiting.committed(self.high_watermark, error)
+        if has_more and self.listener is not None:
+            # Behind the answers, so that whoever reads does not hold them up.
+            self.listener.on_high_watermark()
         if is_leader and not self.is_leader:
             self.is_leader = True
             if self.listener is not None:
@@ -396,13 +401,13 @@ class Replica:
         self._driver.end_turn()
 
     def _advance(self, offset: int) -> None:
+        """Alone, nobody else has a say."""
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
-        if self.is_alone:
-            waiting = self._by_commit
-            while waiting and waiting[0][0] <= offset:
-                waiting.popleft()[1](None)
+        waiting = self._by_commit
+        while waiting and waiting[0][0] <= offset:
+            waiting.popleft()[1](None)
         if self.listener is not None:
             self.listener.on_high_watermark()
 

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.broker import producer_snapshot
 from penstock.broker.partition import Append, Partition
+from penstock.broker.readers import Wakings
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import OutOfOrderSequence, PenstockError
 from penstock.model.ids import TopicId, TopicPartition
@@ -45,6 +46,7 @@ class Copy(One):
             self.replica,
             self._recover,
             self.clock,
+            Wakings(lambda _: None),
         )
 
     def _recover(self) -> ProducerState:

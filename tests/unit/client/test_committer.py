@@ -8,11 +8,17 @@ import pytest
 
 from penstock.client import acknowledgements, committer
 from penstock.client.client import Client
-from penstock.model.errors import Busy, ClientClosed, InvalidRequest, StorageFailed
+from penstock.model.errors import (
+    Busy,
+    ClientClosed,
+    InvalidRequest,
+    StaleMemberEpoch,
+    StorageFailed,
+)
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
-from tests.unit.client.fake_broker import FakeBroker
+from tests.unit.client.fake_broker import HOLD, FakeBroker
 
 COMMIT = pb.CALL_COMMIT_OFFSETS
 ORDERS = TopicPartition("orders", 0)
@@ -87,6 +93,30 @@ async def test_a_busy_broker_is_asked_again(orders: FakeBroker, mq: Client) -> N
         (message,) = await consumer.fetch(max_messages=1)
         await message.ack()
         await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 1)
+
+
+async def test_what_is_acknowledged_during_a_commit_is_committed_after_it(
+    orders: FakeBroker, mq: Client
+) -> None:
+    orders.script[COMMIT].append(HOLD)
+    async with mq.subscribe("orders", group="billing") as consumer:
+        first, second = await consumer.fetch(max_messages=2)
+        await first.ack()
+        await orders.until(lambda: bool(orders.held))
+        await second.ack()
+        orders.release()
+    assert orders.offsets["billing"] == {ORDERS: 2}
+
+
+async def test_a_commit_in_an_epoch_that_is_over_is_made_again(
+    orders: FakeBroker, mq: Client
+) -> None:
+    orders.script[COMMIT].append(StaleMemberEpoch())
+    async with asyncio.timeout(10), mq.subscribe("orders", group="billing") as consumer:
+        (message,) = await consumer.fetch(max_messages=1)
+        await message.ack()
+        await consumer.commit()
+    assert orders.offsets["billing"] == {ORDERS: 1}
 
 
 async def test_a_refused_commit_is_told_by_the_next_acknowledgement(

@@ -116,6 +116,20 @@ async def test_a_full_buffer_makes_send_wait(broker: FakeBroker, mq: Client) -> 
     assert [int(value.split()[0]) for value in values] == list(range(100))
 
 
+async def test_a_batch_that_failed_leaves_its_room_to_others(
+    broker: FakeBroker, mq: Client
+) -> None:
+    broker.script[PRODUCE].extend([BatchTooLarge()] * 3)
+    async with (
+        asyncio.timeout(10),
+        mq.producer(batch_bytes=1024, buffer_bytes=2048, linger_ms=0) as producer,
+    ):
+        for _ in range(3):
+            with pytest.raises(BatchTooLarge):
+                await producer.publish("orders", b"x" * 900)
+        await producer.publish("orders", b"y" * 900)
+
+
 async def test_a_cancelled_send_leaves_nothing(broker: FakeBroker, mq: Client) -> None:
     broker.script[PRODUCE].append(HOLD)
     async with mq.producer(batch_bytes=1024, buffer_bytes=2048, linger_ms=0) as producer:

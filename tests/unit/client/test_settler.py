@@ -96,6 +96,18 @@ async def test_an_outcome_is_told_until_a_broker_has_answered() -> None:
         assert await broker.next() == [(3, 3, ACKNOWLEDGED.kind)]
 
 
+async def test_the_last_word_counts_where_the_one_before_was_not_told() -> None:
+    """Extended, and done with before the broker could be reached."""
+    async with settling() as (settler, broker):
+        settler.put(1, Outcome(EXTEND))
+        assert await broker.next() == [(1, 1, EXTEND)]
+        settler.put(1, ACKNOWLEDGED)
+        broker.answers.put_nowait(NotLeader())
+        assert await broker.next() == [(1, 1, ACKNOWLEDGED.kind)]
+        broker.answers.put_nowait(None)
+        await settler.told()
+
+
 # --- one that is refused does not take its neighbours along
 
 

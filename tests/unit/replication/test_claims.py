@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from penstock.model.ids import PartitionId, TopicId
 from penstock.raft.membership import Membership, Node
 from penstock.replication.claims import HeardClaims, OwnClaims
 from penstock.replication.parcel import Claim
+from tests.support import lines_run
 
 ONE, TWO, THREE = (Node(broker, 1) for broker in (1, 2, 3))
 P, Q = (PartitionId(TopicId("a" * 32), number) for number in (0, 1))
@@ -134,3 +137,78 @@ def test_whoever_is_reached_again_is_told_everything_and_takes_it() -> None:
     pair.own.add_peer(TWO)
     assert pair.beat() == {P: claim(3), Q: claim(3)}
     assert pair.heard.heard_ms == pair.now_ms, "it is not taken for one that was overtaken"
+
+
+def test_what_it_takes_to_note_a_change_does_not_depend_on_how_many_brokers_there_are() -> None:
+    """A commit notes one for each partition, and a failover one for each that is led now."""
+
+    def lines_of_changes(brokers: int) -> int:
+        own = OwnClaims(77)
+        for number in range(brokers):
+            own.add_peer(Node(number + 1, 1))
+        own.note(P, claim(3))
+
+        def change() -> None:
+            own.note(P, claim(3, 12))
+            own.note(P, claim(4, 12))
+            own.note(P, None)
+
+        return lines_run(change)
+
+    assert lines_of_changes(500) == lines_of_changes(5)
+
+
+def test_a_commit_is_told_to_those_who_have_a_copy() -> None:
+    own = OwnClaims(77)
+    for node in (TWO, THREE):
+        own.add_peer(node)
+    own.note(P, claim(3))
+    for node in (TWO, THREE):
+        assert own.heartbeat(node, needs_whole=False).claims == {P: claim(3)}
+    own.note(P, claim(3, 12))
+    assert own.heartbeat(TWO, needs_whole=False).claims == {P: claim(3, 12)}
+    assert own.heartbeat(THREE, needs_whole=False).claims == {}
+
+
+def test_each_is_told_what_changed_since_it_was_told_last() -> None:
+    """However many partitions come and go meanwhile, and in whatever order they are told."""
+    own = OwnClaims(77)
+    for node in (TWO, THREE):
+        own.add_peer(node)
+        own.heartbeat(node, needs_whole=False)
+    partitions = [PartitionId(TopicId("b" * 32), number) for number in range(5_000)]
+    own.note(P, claim(1))
+    for partition in partitions:
+        own.note(partition, claim(1))
+        own.heartbeat(TWO, needs_whole=False)
+        own.note(partition, None)
+    assert own.heartbeat(TWO, needs_whole=False).released == (partitions[-1],)
+    late = own.heartbeat(THREE, needs_whole=False)
+    assert (late.claims, set(late.released)) == ({P: claim(1)}, set(partitions))
+    for _ in range(2):
+        for partition in partitions:
+            own.note(partition, claim(2))
+            own.note(partition, None)
+        for node in (TWO, THREE):
+            assert set(own.heartbeat(node, needs_whole=False).released) == set(partitions)
+
+
+def test_what_everybody_was_told_is_forgotten() -> None:
+    """Partitions come and go for years."""
+    own = OwnClaims(77)
+    own.add_peer(TWO)
+
+    def live(partitions: range) -> None:
+        for number in partitions:
+            partition = PartitionId(TopicId("b" * 32), number)
+            own.note(partition, claim(1))
+            own.note(partition, None)
+            own.heartbeat(TWO, needs_whole=False)
+
+    live(range(2_000))
+    tracemalloc.start()
+    try:
+        live(range(2_000, 6_000))
+        assert tracemalloc.get_traced_memory()[0] < 400_000
+    finally:
+        tracemalloc.stop()

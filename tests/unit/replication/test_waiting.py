@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from penstock.model.errors import NotLeader, PenstockError
+from penstock.records.header import read_header
 from penstock.replication.waiting import ACKS_ALL, Done, Waiting
+from tests.unit.replication.harness import One, made
 
 
 class Log:
@@ -49,3 +51,16 @@ def test_what_is_gone_fails_and_the_rest_waits_on() -> None:
     assert log.told == [("b", False), ("again", False)]
     waiting.committed(4)
     assert log.told[2:] == [("a", True), ("after", True)]
+
+
+def test_producers_are_told_of_a_commit_before_those_who_read() -> None:
+    """Also where others have a copy: how long publishing takes does not depend on who reads."""
+    one = One()
+    one.lead()
+    batch = memoryview(made(0, 2))
+    one.replica.propose(read_header(batch), batch, lambda _: one.heard.append("answered"))
+    one.driver.end_turn()
+    one.flusher.run_all()
+    one.heard.clear()
+    one.answer(3)
+    assert one.heard == ["answered", ("high watermark", 3)]

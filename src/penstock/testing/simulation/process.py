@@ -15,6 +15,7 @@ from penstock.broker import producer_snapshot
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.partition import Append, Partition
 from penstock.broker.partitions import Partitions
+from penstock.broker.readers import Wakings
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import CorruptLog, NotLeader, PenstockError, StorageError
 from penstock.model.ids import PartitionId
@@ -117,6 +118,7 @@ class Process:
             draw_delay_ms=lambda: random.randrange(TIMING.election_ms),
             append_bytes_max=machine.world.plan.append_bytes_max,
         )
+        self._wakings = Wakings(lambda turn: machine.do_after(0, lambda _: turn()))
         # It asks for nothing but all partitions, and for their producers to be saved.
         self._housekeeping = Housekeeping(cast("Partitions", self), flusher, machine.clock, 0.0)
         for plan in machine.world.plan.partitions:
@@ -185,7 +187,13 @@ class Process:
             return producer_snapshot.recover(folder, plan.id.topic_id, log, now_ms, frozenset())
 
         partition = Partition(
-            plan.name, plan.id.topic_id, plan.config, replica, recover_producers, self.machine.clock
+            plan.name,
+            plan.id.topic_id,
+            plan.config,
+            replica,
+            recover_producers,
+            self.machine.clock,
+            self._wakings,
         )
         replica.snapshot = lambda: producer_snapshot.take(partition)
         copy = Copy(

@@ -1,12 +1,24 @@
-"""Batches that a broker cannot open: dead letters of a shared group, which goes on."""
+"""Batches that a broker cannot open, which a shared group survives; and what must be durable before
+anybody is told."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from penstock.broker.delivery.dead_letters import DeadLetters
+from penstock.broker.delivery.fair_turns import FairTurns
+from penstock.broker.delivery.share import Outcomes, Settled, Share, Surroundings
+from penstock.broker.delivery.share_log import ShareLog
+from penstock.broker.partition import Partition
+from penstock.coordination.delivery.share_partition import SharePartition
+from penstock.coordination.delivery.share_settings import DeadMessage, Settlement, ShareSettings
 from penstock.model.dead_letter import read_dead_letter
+from penstock.model.errors import Busy, NotLeader, PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
 from penstock.records import BatchBuilder, Codec
@@ -61,3 +73,133 @@ async def test_a_consumer_may_reject_what_the_broker_cannot_open() -> None:
         assert letter is not None
         assert (letter.offset, letter.value) == (1, None)
         assert letter.reason == "never"
+
+
+NOW_MS = 1_000_000
+
+
+class Bench:
+    """A share whose member `m` holds four messages. The test is the coordinator that keeps states,
+    the dead letters and the clock."""
+
+    def __init__(self, alone_from_ms: int = 0) -> None:
+        self.now_ms = NOW_MS
+        self.told: list[Outcomes] = []
+        self.buried: list[int] = []
+        self.bury_error: PenstockError | None = None
+        self.is_writing = False
+        self._kept = asyncio.Event()
+        self.machine = SharePartition.fresh(0, ShareSettings(lease_ms=60_000))
+        self.machine.offer(0, 4, NOW_MS)
+        while not self.machine.lease("m", 4, NOW_MS):
+            self.machine.durable(self.machine.snapshot())
+        replica = SimpleNamespace(is_leader=True, term=1)
+        partition = SimpleNamespace(name="orders-0", is_open=True, replica=replica)
+        partition.stop_waiting = lambda waiter: None
+        self.share = Share(
+            "g",
+            cast("Partition", partition),
+            1,
+            self.machine,
+            cast("ShareLog", None),  # nobody waits for messages
+            Surroundings(
+                loop=asyncio.get_running_loop(),
+                now_ms=lambda: self.now_ms,
+                write=self._write,
+                alone_from_ms=alone_from_ms,
+                is_steady=lambda: True,
+                draw=lambda: 0.0,
+                turns=cast("FairTurns", None),
+                dead_letters=cast("DeadLetters", self),
+                ended=lambda share, state: None,
+            ),
+        )
+
+    def settle(self, kind: Settlement, first: int = 0) -> None:
+        self.share.settle("m", [Settled(first, first, kind)], self.told.append)
+
+    async def bury(self, group: str, partition: Partition, dead: Sequence[DeadMessage]) -> None:
+        del group, partition
+        if self.bury_error is not None:
+            raise self.bury_error
+        self.buried += [message.offset for message in dead]
+
+    async def until_written(self) -> None:
+        """The state is on its way, and whoever acts too early has had every chance to."""
+        while not self.is_writing:
+            await asyncio.sleep(0)
+        await self.rest()
+
+    async def keep(self) -> None:
+        """What is on its way is durable."""
+        self._kept.set()
+        await self.rest()
+
+    async def rest(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def _write(self, state: bytes) -> None:
+        del state
+        self.is_writing = True
+        await self._kept.wait()
+        self._kept.clear()
+        self.is_writing = False
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.share.end(NotLeader())
+
+
+async def test_who_settles_is_told_when_that_is_durable(bench: Bench) -> None:
+    """R-DEL-3: one that is told too early loses a message that the next leader hands out again."""
+    bench.settle(Settlement.ACKNOWLEDGE)
+    await bench.until_written()
+    assert bench.told == []
+    bench.settle(Settlement.ACKNOWLEDGE, 1)  # not in what is being written
+    await bench.keep()
+    assert bench.told == [[None]]
+    await bench.keep()
+    assert bench.told == [[None], [None]]
+
+
+async def test_what_is_dead_is_buried_when_that_is_durable(bench: Bench) -> None:
+    """R-DEL-9: or the next leader hands out what is among the dead letters already."""
+    bench.settle(Settlement.REJECT)
+    await bench.until_written()
+    assert bench.buried == []
+    await bench.keep()
+    assert bench.buried == [0]
+
+
+async def test_what_cannot_be_buried_is_tried_again(bench: Bench) -> None:
+    """R-DEL-9: no message is lost between life and death."""
+    bench.bury_error = Busy("no room")
+    bench.settle(Settlement.REJECT)
+    await bench.until_written()
+    await bench.keep()
+    bench.bury_error = None
+    bench.now_ms += 1_000
+    bench.share.go_on()
+    await bench.until_written()
+    await bench.keep()
+    assert bench.buried == [0]
+
+
+async def test_nobody_is_told_while_a_former_leader_may_believe_that_it_leads() -> None:
+    """R-DEL-3: it has not heard of it, and could hand the message out again."""
+    bench = Bench(alone_from_ms=NOW_MS + 500)
+    bench.settle(Settlement.ACKNOWLEDGE)
+    await bench.until_written()
+    await bench.keep()
+    assert not bench.is_writing
+    bench.now_ms = NOW_MS + 499
+    bench.share.go_on()
+    assert bench.told == []
+    bench.now_ms = NOW_MS + 500
+    bench.share.go_on()
+    assert bench.told == [[None]]
+    bench.share.end(NotLeader())

@@ -95,7 +95,7 @@ async def test_who_has_cancelled_is_not_woken(bench: Bench) -> None:
     source.close(())
     await bench.raw.produce("orders", batch([b"more"]))
     assert bench.outcomes == []
-    assert not bench.context.partitions.find(*ORDERS)._waiting
+    assert not bench.context.partitions.find(*ORDERS).readers.count
 
 
 async def test_a_load_comes_again_as_it_was(bench: Bench) -> None:

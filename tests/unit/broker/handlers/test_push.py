@@ -307,7 +307,7 @@ async def test_streams_end_with_their_connection(contexts: list[Context]) -> Non
         assert not records[0].streams
         assert not contexts[0].delivery.pushes._connections
         assert contexts[0].delivery.pushes._stream_count == 0
-        assert not contexts[0].partitions.find("orders", 0)._waiting
+        assert not contexts[0].partitions.find("orders", 0).readers.count
 
 
 async def test_many_streams_share_a_connection_fairly() -> None:

@@ -1,0 +1,125 @@
+"""Known bugs of delivery on the broker: shared groups, push, dead letters, who is woken."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutations.mutation import outside
+
+_SHARE: Final = "broker/delivery/share.py"
+_SHARE_TESTS: Final = "tests/unit/broker/delivery/test_share.py"
+_SHARED_TESTS: Final = "tests/unit/broker/delivery/test_shares.py"
+_SOURCE_TESTS: Final = "tests/unit/broker/delivery/test_shared_source.py"
+_PUSH: Final = "coordination/delivery/push.py"
+_PUSH_TESTS: Final = "tests/unit/coordination/delivery/test_push.py"
+_READER_TESTS: Final = "tests/unit/broker/test_readers.py"
+
+DELIVERY: Final = (
+    outside(
+        "a settlement is told before it is written",
+        _SHARE,
+        "                self._in_write, self._unsaved = self._unsaved, []\n",
+        "                self._tell(self._unsaved)\n                self._unsaved = []\n",
+        _SHARE_TESTS,
+    ),
+    outside(
+        "what is settled during a write is told with it",
+        _SHARE,
+        "                self._early += self._in_write\n",
+        "                self._early += self._in_write + self._unsaved\n"
+        "                self._unsaved = []\n",
+        _SHARE_TESTS,
+    ),
+    outside(
+        "buried before it is durable that it is dead",
+        _SHARE,
+        "        self._unsaved.append((durable, ()))",
+        "        durable(())",
+        _SHARE_TESTS,
+    ),
+    outside(
+        "told while a former leader may believe that it leads",
+        _SHARE,
+        "if self._early and self._around.now_ms() >= self._around.alone_from_ms:",
+        "if self._early:",
+        _SHARE_TESTS,
+    ),
+    outside(
+        "what a lost member held stays its own",
+        _SHARE,
+        "            self.machine.drop_member(member, self._around.now_ms(), is_lost=is_lost)\n",
+        "",
+        _SHARED_TESTS,
+    ),
+    outside(
+        "a message that could not be buried is forgotten",
+        _SHARE,
+        "                self.machine.not_buried(one.offset, again_ms)",
+        "                self.machine.buried(one.offset)",
+        _SHARE_TESTS,
+    ),
+    outside(
+        "who has given up is leased to",
+        _SHARE,
+        "        self._waiting.pop(ask, None)\n",
+        "        ask.is_given_up = True\n",
+        _SHARED_TESTS,
+        _SOURCE_TESTS,
+    ),
+    outside(
+        "what was not pushed after all is not given back",
+        "broker/delivery/shared_source.py",
+        "        self._give_back([load])\n",
+        "        del load\n",
+        _SOURCE_TESTS,
+    ),
+    outside(
+        "a push window holds one more",
+        _PUSH,
+        "len(self._unanswered) >= self._settings.window",
+        "len(self._unanswered) > self._settings.window",
+        _PUSH_TESTS,
+    ),
+    outside(
+        "an answer does not take its messages out of flight",
+        _PUSH,
+        "            self.in_flight_messages -= delivery.messages\n",
+        "            pass\n",
+        _PUSH_TESTS,
+    ),
+    outside(
+        "a delivery takes no bytes of the credit",
+        _PUSH,
+        "        self.credit_bytes -= event.size_bytes\n",
+        "",
+        _PUSH_TESTS,
+    ),
+    outside(
+        "what was pushed begins again after a load that was dropped",
+        "broker/delivery/sources.py",
+        "        self._offset = load.offset\n",
+        "        self._offset = load.next_offset\n",
+        "tests/unit/broker/delivery/test_sources.py",
+    ),
+    outside(
+        "readers are woken within the commit",
+        "broker/readers.py",
+        "                self._wakings.note(self)",
+        "                self.wake_all()",
+        _READER_TESTS,
+    ),
+    outside(
+        "all readers are woken in one turn",
+        "broker/readers.py",
+        "for _ in range(READERS_WOKEN_PER_TURN_MAX):",
+        "for _ in range(10_000):",
+        _READER_TESTS,
+    ),
+    outside(
+        "a reader that has gone is woken",
+        "broker/readers.py",
+        "        self._due.pop(waiter, None)\n",
+        "",
+        _READER_TESTS,
+    ),
+)
