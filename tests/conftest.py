@@ -2,15 +2,38 @@
 
 A job that a script puts in the background ignores Ctrl-C, and so would every process that a test
 starts; tests of what Ctrl-C does would wait for ever. And an example of a property may take as long
-as a loaded machine lets it: how fast something is, benchmarks say.
+as a loaded machine lets it: how fast something is, benchmarks say. Commands of Penstock are forked from a warm process,
+but in tests marked `executed`.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from tests import warm_processes
+from tests.warm_processes import warm
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("without haste", deadline=None)
 settings.load_profile("without haste")
+
+
+def pytest_configure() -> None:
+    warm_processes.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    was_on, warm.is_on = warm.is_on, warm.is_on and item.get_closest_marker("executed") is None
+    try:
+        return (yield)
+    finally:
+        warm.is_on = was_on
+
+
+def pytest_unconfigure() -> None:
+    warm.end()
