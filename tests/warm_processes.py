@@ -4,8 +4,8 @@ Most of what a command costs is imports, and tests start more than a thousand. W
 in force, `subprocess` (and so asyncio) starts each command that is plainly `penstock …`, or
 `python -m penstock.cli …`, as a fork of `warm_main`: a child of the test's own process like any
 other, with a process id to wait for, to stop and to kill. Everything else is executed as ever, as
-is what asks for more than a fork can give; so is all of it where `PENSTOCK_TEST_EXEC` is set, in
-tests marked `executed`, and where there is no Linux.
+is what asks for more than a fork can give; so is all of it in tests marked `executed`, where the
+environment says so (`SWITCH`), and where there is no Linux.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from typing import Any
 import penstock.cli
 from tests import warm_main
 
+# In the environment, it has every process executed. A broker would take it for a setting.
+SWITCH = "PENSTOCK_TEST_EXEC"
 SCRIPT = str(Path(sys.executable).with_name("penstock"))
 MODULE = [sys.executable, "-m", "penstock.cli"]
 _MODULE_FILE = str(Path(penstock.cli.__file__).with_name("__main__.py"))
@@ -39,7 +41,7 @@ class Warm:
     """The warm process, started when it is first needed."""
 
     def __init__(self) -> None:
-        self.is_on = sys.platform == "linux" and not os.environ.get("PENSTOCK_TEST_EXEC")
+        self.is_on = sys.platform == "linux" and not os.environ.get(SWITCH)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
