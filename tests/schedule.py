@@ -28,6 +28,8 @@ SECONDS_MIN = 1.0
 FILE_SECONDS_MAX = 15
 """The tests of a file that takes longer are handed out one at a time."""
 SPARK = "tests/system/spark/"
+WHOLE = (SPARK, "tests/system/kafka/")
+"""A file of these starts clients of its own: it is handed out whole, whatever it takes."""
 SPARK_PROCESSES_MAX = 2
 """Each has a JVM of about a gigabyte, and compiles all that Spark makes anew."""
 
@@ -53,7 +55,7 @@ def _seconds_of_units() -> dict[str, float]:
 
 def unit_of(name: str, seconds: dict[str, float]) -> str:
     file = name.partition("::")[0]
-    is_shared = name.startswith(SPARK) or seconds.get(file, 0) <= FILE_SECONDS_MAX
+    is_shared = name.startswith(WHOLE) or seconds.get(file, 0) <= FILE_SECONDS_MAX
     return file if is_shared else name
 
 
