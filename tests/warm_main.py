@@ -34,6 +34,11 @@ def import_all() -> None:
         if not module.name.startswith(_NOT_WARM):
             with contextlib.suppress(ImportError):  # of an extra that is not installed
                 importlib.import_module(module.name)
+    from typer.main import get_command
+
+    from penstock.cli.main import make_app
+
+    get_command(make_app())  # which imports what typer puts off
     gc.collect()
     gc.freeze()
 
