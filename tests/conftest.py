@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Generator
 
 import pytest
@@ -43,6 +44,15 @@ def pytest_terminal_summary(
 ) -> None:
     tiers.say(terminalreporter)
     schedule.keep_seconds(terminalreporter, config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    before_s = time.process_time()
+    try:
+        return (yield)
+    finally:
+        tiers.check_short(item, time.process_time() - before_s)
 
 
 @pytest.hookimpl(wrapper=True)

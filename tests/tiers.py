@@ -21,6 +21,10 @@ SLICES = 5
 IS_SOAK = bool(os.environ.get("SOAK"))
 """Whether everything runs, with long settings."""
 
+UNIT_SECONDS_MAX = 0.75
+"""What a unit test may take of a processor that has little else to do."""
+
+_UNIT = "tests/unit/"
 _SOAK_FACTOR = 10
 _DRAWN_AFTER = 1_000_000
 
@@ -62,6 +66,17 @@ def long(setting: int) -> int:
 def runs_now(nodeid: str) -> bool:
     """Whether a soak test is in this slice."""
     return IS_SOAK or crc32(nodeid.encode()) % SLICES == slice_number()
+
+
+def check_short(item: pytest.Item, taken_s: float) -> None:
+    """There are eight thousand unit tests, and they run before every commit."""
+    # Processors that are shared do less in a second.
+    share = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    if item.nodeid.startswith(_UNIT) and taken_s > UNIT_SECONDS_MAX * share:
+        pytest.fail(
+            f"it took {taken_s:.2f} s of the processor, {UNIT_SECONDS_MAX} s is the limit: "
+            "take less of everything, or move it from the unit tests"
+        )
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -54,10 +54,11 @@ def serve(control: socket.socket) -> None:
         told, tell = os.pipe()
         between = os.fork()
         if between == 0:
-            child = os.fork()
-            if child:
-                os.write(tell, LENGTH.pack(child))
+            if os.fork():
                 os._exit(0)
+            if request["start_new_session"]:
+                os.setsid()
+            os.write(tell, LENGTH.pack(os.getpid()))
             become(request, files)
             return
         # With the process between gone, the tests' process has adopted the child.
@@ -71,8 +72,6 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     """Take over all that a new process is given."""
     while os.getppid() != request["parent"]:
         time.sleep(0.0005)
-    if request["start_new_session"]:
-        os.setsid()
     for number, descriptor in enumerate(files):
         os.dup2(descriptor, number)
     os.closerange(3, FILES_MAX)
