@@ -9,7 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 4
 PARALLEL := --numprocesses $(WORKERS) --dist loadscope --durations 10
 # What the unit tests leave out: clusters, crashes and shared groups from seeds, a few of each.
-SIMULATIONS := tests/simulation/test_delivery_checkers.py
+SIMULATIONS := tests/simulation/test_delivery_checkers.py \
+	'tests/simulation/test_cluster.py::test_every_promise_is_kept[0]' \
+	'tests/simulation/test_shares.py::test_every_promise_is_kept[0]'
 CODEC := .venv/.codec-built
 COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py column_decoder.py \
 	column_encoder.py selection.py _cursor.pxd _builder.pxd)

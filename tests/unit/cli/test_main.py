@@ -12,7 +12,7 @@ from penstock.cli.main import main, make_app
 
 
 def text_of(*words: str) -> str:
-    run = CliRunner().invoke(make_app(), [*words])
+    run = CliRunner().invoke(make_app(words), [*words])
     assert run.exit_code == 0, run.output
     return run.stdout
 
