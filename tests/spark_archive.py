@@ -29,7 +29,7 @@ from tests.system.processes import BrokerProcess
 # A test ends before the better compiler and collector of a JVM have paid for themselves.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _ROWS = 200
-# Of this user's environments, the ones used last: each is a hundred megabytes.
+# Of this user's environments, the ones used last: each is two hundred megabytes.
 ARCHIVES_MAX = 4
 
 
