@@ -5,15 +5,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests start hundreds of processes, and each would compile the same sources again.
 unexport PYTHONDONTWRITEBYTECODE
-# Processes that run tests. In `make test` each has a Spark of its own, of about a gigabyte.
-WORKERS ?= 2
-PARALLEL := --numprocesses $(WORKERS) --dist worksteal
+# Processes that run tests. Most of the time of most system tests is waiting: more than the cores.
+WORKERS ?= 4
+PARALLEL := --numprocesses $(WORKERS) --dist loadscope --durations 10
+# What the unit tests leave out: clusters, crashes and shared groups from seeds, a few of each.
+SIMULATIONS := tests/simulation/test_delivery_checkers.py \
+	'tests/simulation/test_cluster.py::test_every_promise_is_kept[0]' \
+	'tests/simulation/test_shares.py::test_every_promise_is_kept[0]'
 CODEC := .venv/.codec-built
 COMPILED := $(addprefix src/penstock/records/, cursor.py codec.py builder.py column_decoder.py \
 	column_encoder.py selection.py _cursor.pxd _builder.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check sim mutations format bench bench-peers proto docs clean
+.PHONY: help setup demo run check lint quick test soak sim mutations format bench bench-peers proto docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,19 +41,29 @@ demo: setup  ## Publish, kill the broker, see that nothing is lost; then totals 
 run: setup  ## Start a broker on 127.0.0.1:9092 with its data in ./penstock-data
 	@$(BIN)/penstock up
 
-check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
+check: setup  ## Format, lint, types, layers, tidy, unit tests, fast simulations: under a minute
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick
+
+lint: setup  ## Format, lint, types and layers alone
 	@echo "==> Format and lint"
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@echo "==> Types"
 	@$(BIN)/mypy
 	@echo "==> Layers"
 	@$(BIN)/lint-imports --no-cache > .venv/layers.txt || (cat .venv/layers.txt; false)
-	@echo "==> Tidy and unit tests"
-	@$(BIN)/pytest tests/tidy tests/unit $(PARALLEL)
 
-test: setup  ## Every test: also property, simulation and system
+quick: setup
+	@echo "==> Tidy, unit tests and fast simulations"
+	@$(BIN)/pytest tests/tidy tests/unit $(SIMULATIONS) $(PARALLEL) --numprocesses 2
+
+test: setup  ## Every test, and a fifth of the long ones; SLICE=n says which
 	@echo "==> All tests"
 	@$(BIN)/pytest tests $(PARALLEL)
+
+soak: setup  ## Every test and all of the long ones, longer: hours
+	@echo "==> All tests, all of the long ones"
+	@SOAK=1 SHARE_SEEDS=2000 $(BIN)/pytest tests $(PARALLEL)
+	@$(MAKE) --no-print-directory sim SEEDS=5000
 
 # Clusters to simulate in `make sim`, from seed FIRST on.
 SEEDS ?= 1000

@@ -2,15 +2,67 @@
 
 A job that a script puts in the background ignores Ctrl-C, and so would every process that a test
 starts; tests of what Ctrl-C does would wait for ever. And an example of a property may take as long
-as a loaded machine lets it: how fast something is, benchmarks say.
+as a loaded machine lets it: how fast something is, benchmarks say. Commands of Penstock are forked
+by `warm_processes`; which of the long tests run says `tiers`, in which order and where `schedule`.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import time
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from tests import schedule, tiers, warm_processes
+from tests.warm_processes import warm
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("without haste", deadline=None)
 settings.load_profile("without haste")
+
+
+pytest_addoption = schedule.pytest_addoption
+pytest_xdist_make_scheduler = schedule.pytest_xdist_make_scheduler
+
+
+def pytest_configure() -> None:
+    warm_processes.install()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # A broker would take it for a setting, and refuse it.
+    os.environ.pop(warm_processes.SWITCH, None)
+    tiers.leave_out(config, items)
+    schedule.order(items)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    tiers.say(terminalreporter)
+    schedule.keep_seconds(terminalreporter, config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    before_s = time.process_time()
+    try:
+        return (yield)
+    finally:
+        tiers.check_short(item, time.process_time() - before_s)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    was_on, warm.is_on = warm.is_on, warm.is_on and item.get_closest_marker("executed") is None
+    try:
+        return (yield)
+    finally:
+        warm.is_on = was_on
+
+
+def pytest_unconfigure() -> None:
+    warm.end()

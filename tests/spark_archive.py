@@ -2,7 +2,7 @@
 
 A JVM that runs Spark spends most of its first seconds reading and checking classes. The first test
 that wants Spark trains one JVM (a small topic, batch and streaming) and keeps what it loaded in a
-file beside the environment's packages; every later one maps that file, and starts in half the time.
+file of the user's cache; every later one maps that file, and starts in half the time.
 A JVM that cannot use the file (another Java, other jars) goes on without it.
 
 Run as a program, it is the training.
@@ -29,20 +29,27 @@ from tests.system.processes import BrokerProcess
 # A test ends before the better compiler and collector of a JVM have paid for themselves.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _ROWS = 200
+# Of this user's environments, the ones used last: each is two hundred megabytes.
+ARCHIVES_MAX = 4
 
 
 def java_options() -> str:
     """For every JVM of the tests; makes the archive if there is none for this Java and Spark."""
     made_of = (java_home(), pyspark.__file__, pyspark.__version__, Path(__file__).read_text())
     name = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:12]
-    archive = Path(sys.prefix, f"spark-{name}.jsa")
-    with Path(sys.prefix, "spark-archive.lock").open("w") as lock:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "penstock-tests")
+    cache.mkdir(parents=True, exist_ok=True)
+    archive = cache / f"spark-{name}.jsa"
+    with (cache / "spark-archive.lock").open("w") as lock:
         # Another process may be at it.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            for old in Path(sys.prefix).glob("spark-*.jsa"):
-                old.unlink()
+        if archive.exists():
+            os.utime(archive)
+        else:
             _make(archive)
+            used_last = sorted(cache.glob("spark-*.jsa"), key=os.path.getmtime)
+            for old in used_last[:-ARCHIVES_MAX]:
+                old.unlink()
     return f"{SHORT_LIVED} -Xlog:disable -XX:SharedArchiveFile={archive}"
 
 

@@ -27,8 +27,10 @@ from tests.share_model import (
     ModelMessage,
     ShareModel,
 )
+from tests.tiers import seeds
 
-SEEDS = 100
+SEEDS = 400
+PARTS = 4
 STEPS = 60
 WEIGHTS = {
     "append": 4,
@@ -299,22 +301,22 @@ def run(seed: int, *, is_ordered: bool, is_plain: bool) -> None:
         raise AssertionError(f"seed {seed}: {error}") from error
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_plain_messages(part: int) -> None:
     """R-DEL-3."""
-    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+    for seed in seeds(SEEDS, part, PARTS):
         run(seed, is_ordered=False, is_plain=True)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_priorities_and_expiry(part: int) -> None:
     """R-DEL-3: higher priorities first; what has expired is never handed out."""
-    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+    for seed in seeds(SEEDS, part, PARTS):
         run(seed, is_ordered=False, is_plain=False)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_ordered_by_key(part: int) -> None:
     """R-DEL-11."""
-    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+    for seed in seeds(SEEDS, part, PARTS):
         run(seed, is_ordered=True, is_plain=False)

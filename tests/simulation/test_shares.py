@@ -12,16 +12,18 @@ from tests.delivery_history import shown
 from tests.simulation.share_bugs import BUGS, a_former_leader_is_not_thought_of
 from tests.simulation.share_members import LEASE_MS, Connection, Member, Question
 from tests.simulation.share_world import SimulatedBroker, World, run
+from tests.tiers import seeds
 
 SEEDS_WITH_BUG_MAX = 150
 SEEDS = int(os.environ.get("SHARE_SEEDS", "150"))
+PARTS = 5
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_every_promise_is_kept(part: int) -> None:
     """R-DEL-3, R-DEL-11: one holder at a time, acknowledged ones never again, each at least once,
     in the order of keys."""
-    for seed in range(part, SEEDS, 5):
+    for seed in seeds(SEEDS, part, PARTS):
         violations = run(seed).violations()
         assert not violations, f"seed {seed}: {shown(violations)}"
 

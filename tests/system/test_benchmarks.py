@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.rounds import until_steady
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,7 @@ def test_a_quick_run_prints_a_table_and_keeps_its_rows(tmp_path: Path) -> None:
     assert "Penstock, os / floor" in printed
 
 
+@pytest.mark.soak
 def test_clusters_are_measured_and_their_heartbeats_counted(tmp_path: Path) -> None:
     """R-REP-1, R-REP-2: brokers that share twenty idle partitions say one thing to each other in a
     tick, and no more; and when a leader is killed, writes go on."""
@@ -32,6 +35,7 @@ def test_clusters_are_measured_and_their_heartbeats_counted(tmp_path: Path) -> N
     assert counted["anything else"] <= 1
 
 
+@pytest.mark.soak
 def test_the_cost_of_filters_is_measured(tmp_path: Path) -> None:
     """R-DEL-12: for each message, beside none."""
     rows, _ = quick_run(tmp_path, "filters")
@@ -39,6 +43,7 @@ def test_the_cost_of_filters_is_measured(tmp_path: Path) -> None:
     assert costs["no filter"] < min(cost for name, cost in costs.items() if name != "no filter")
 
 
+@pytest.mark.soak
 def test_shared_delivery_and_push_are_measured(tmp_path: Path) -> None:
     """R-DEL-3, R-DEL-6: with one consumer and with two, every message by one of them."""
     rows, _ = quick_run(tmp_path, "delivery")

@@ -13,6 +13,8 @@ import pytest
 
 from tests.up_support import PENSTOCK, SECONDS_MAX, address_of, refused, up
 
+pytestmark = pytest.mark.executed
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_when_it_is_ready_and_ends_cleanly_on_a_signal(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.executed
+
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 MESSAGES = 30_000
 SECONDS_MAX = 60

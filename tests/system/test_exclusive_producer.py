@@ -247,7 +247,7 @@ class Rivals:
                     await producer.abort()
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.soak), 3])
 async def test_leaders_and_coordinators_die_while_producers_fence_each_other(
     tmp_path: Path, replicas: int
 ) -> None:
@@ -259,13 +259,13 @@ async def test_leaders_and_coordinators_die_while_producers_fence_each_other(
                 "ledger", PARTITIONS, {"exclusive_producer": "yes"}, replicas=replicas
             )
             rivals = Rivals(cluster.bootstrap)
-            running = asyncio.create_task(rivals.run(time.monotonic() + 18))
-            await asyncio.sleep(2)
+            running = asyncio.create_task(rivals.run(time.monotonic() + 13))
+            await asyncio.sleep(1)
             first = await coordinator(mq, GROUPS)
             cluster.kill(first)
-            await asyncio.sleep(4)
+            await asyncio.sleep(3)
             await asyncio.to_thread(cluster.start, first)
-            await asyncio.sleep(2)
+            await asyncio.sleep(1)
             stopped = await coordinator(mq, GROUPS)
             cluster.stop(stopped)
             await asyncio.sleep(3)

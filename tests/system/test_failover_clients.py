@@ -17,6 +17,7 @@ from penstock.client.staged_write import StagedAttempt
 from penstock.records import build_batch
 from tests.cluster_support import Cluster
 from tests.system.test_staged_writes import read_everything
+from tests.tiers import IS_SOAK
 
 SECONDS_MAX = 90
 PARTITIONS = 4
@@ -184,16 +185,17 @@ async def test_staged_writes_outlive_their_coordinators(tmp_path: Path) -> None:
     """R-SPK-2, R-REP-2: whenever in a commit the coordinator dies, each epoch appears once."""
     with Cluster(tmp_path) as cluster:
         async with connected(cluster) as mq:
-            for epoch in range(6):
+            epochs = 6 if IS_SOAK else 3
+            for epoch in range(epochs):
                 attempt = await staged(mq, epoch)
                 commit = asyncio.create_task(mq.commit_staged("w", epoch, [attempt]))
-                await asyncio.sleep(0.002 * epoch)
+                await asyncio.sleep(0.012 * epoch / epochs)
                 killed = await coordinator(mq, STAGED_WRITES)
                 cluster.kill(killed)
                 await commit
                 assert await mq.committed_epoch("w") == epoch
                 await replace(cluster, killed)
-            await check_written(mq, 6)
+            await check_written(mq, epochs)
 
 
 async def test_a_coordinator_that_slept_through_its_replacement_is_not_listened_to(
@@ -202,17 +204,18 @@ async def test_a_coordinator_that_slept_through_its_replacement_is_not_listened_
     """R-SPK-2: it wakes up with copies to send that another has sent since."""
     with Cluster(tmp_path) as cluster:
         async with connected(cluster) as mq:
-            for epoch in range(4):
+            epochs = 4 if IS_SOAK else 2
+            for epoch in range(epochs):
                 attempt = await staged(mq, epoch)
                 sleeper = await coordinator(mq, STAGED_WRITES)
                 commit = asyncio.create_task(mq.commit_staged("w", epoch, [attempt]))
-                await asyncio.sleep(0.001 * epoch)
+                await asyncio.sleep(0.004 * epoch / epochs)
                 await asyncio.to_thread(cluster.stop, sleeper)
                 await asyncio.sleep(4)
                 cluster.resume(sleeper)
                 await commit
-            assert await mq.committed_epoch("w") == 3
-            await check_written(mq, 4)
+            assert await mq.committed_epoch("w") == epochs - 1
+            await check_written(mq, epochs)
 
 
 async def test_all_brokers_at_once(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ import penstock
 from penstock.client.receipts import Receipt
 from tests.system.processes import BrokerProcess
 
+pytestmark = pytest.mark.executed
+
 PARTITIONS = 3
 
 

@@ -74,6 +74,7 @@ async def test_the_number_of_copies_changes(tmp_path: Path) -> None:
                 await mq.cluster.replicate(TOPIC, 4)
 
 
+@pytest.mark.soak
 async def test_a_dead_broker_is_replaced_with_zookeeper_as_the_registry(tmp_path: Path) -> None:
     with (
         ZooKeeperServer(tmp_path / "zookeeper", free_ports(1)[0]) as zookeeper,
@@ -101,7 +102,14 @@ async def test_a_dead_broker_is_replaced_with_zookeeper_as_the_registry(tmp_path
                 await load.progress()
 
 
-@pytest.mark.parametrize("victim", ["leader", "newcomer", "controller"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "leader",
+        pytest.param("newcomer", marks=pytest.mark.soak),
+        pytest.param("controller", marks=pytest.mark.soak),
+    ],
+)
 async def test_brokers_are_killed_in_the_middle_of_a_move(tmp_path: Path, victim: str) -> None:
     with Cluster(tmp_path, 4) as cluster:
         async with penstock.connect(cluster.bootstrap) as mq:

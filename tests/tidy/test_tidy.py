@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -28,16 +28,48 @@ def python_files(*roots: str) -> Iterator[Path]:
                 yield path
 
 
-SOURCES = list(python_files("src"))
-EVERYTHING = list(python_files("src", "tests", "benchmarks", "examples"))
-
-
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+@functools.cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a file has that it may not have. Its tree, which is large, is not kept."""
+
+    sizes: list[str]
+    silence: list[str]
+    touches: list[str]
+
+
+@functools.cache
+def findings(path: Path) -> Findings:
+    """By one parse for all the rules."""
+    tree = ast.parse(text_of(path))
+    is_pure = any(path.is_relative_to(SOURCE / package) for package in PURE)
+    return Findings(
+        sizes=list(oversized(text_of(path), tree)),
+        silence=[] if ast.get_docstring(tree) else ["a module opens with a docstring"],
+        touches=list(touched(tree)) if is_pure else [],
+    )
+
+
+def definitions(body: Sequence[ast.AST]) -> Iterator[Function | ast.ClassDef]:
+    """Functions and classes, at any depth. They are statements: expressions are passed over."""
+    for node in body:
+        if isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            if isinstance(node, Function | ast.ClassDef):
+                yield node
+            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+                yield from definitions(getattr(node, name, ()))
+
+
+SOURCES = list(python_files("src"))
+EVERYTHING = list(python_files("src", "tests", "benchmarks", "examples"))
 
 
 def length_without_docstring(function: Function) -> int:
@@ -50,47 +82,59 @@ def length_without_docstring(function: Function) -> int:
     return length
 
 
-@pytest.mark.parametrize("path", EVERYTHING, ids=name_of)
-def test_sizes(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= FILE_LINES_MAX, f"more than {FILE_LINES_MAX} lines: split it"
-    tree = ast.parse(text)
-    for function in functions(tree):
-        where = f"{function.name}, line {function.lineno}"
-        assert length_without_docstring(function) <= FUNCTION_LINES_MAX, where
-        positional = len(function.args.posonlyargs) + len(function.args.args)
-        assert positional <= POSITIONAL_PARAMETERS_MAX, where
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            methods = [child for child in node.body if isinstance(child, Function)]
-            assert len(methods) <= CLASS_METHODS_MAX, node.name
+def oversized(text: str, tree: ast.Module) -> Iterator[str]:
+    if text.count("\n") > FILE_LINES_MAX:
+        yield f"more than {FILE_LINES_MAX} lines: split it"
+    for node in definitions(tree.body):
+        if isinstance(node, Function):
+            where = f"{node.name}, line {node.lineno}"
+            if length_without_docstring(node) > FUNCTION_LINES_MAX:
+                yield f"{where}: more than {FUNCTION_LINES_MAX} lines"
+            if len(node.args.posonlyargs) + len(node.args.args) > POSITIONAL_PARAMETERS_MAX:
+                yield f"{where}: more than {POSITIONAL_PARAMETERS_MAX} positional parameters"
+        elif sum(isinstance(child, Function) for child in node.body) > CLASS_METHODS_MAX:
+            yield f"{node.name}: more than {CLASS_METHODS_MAX} methods"
 
 
-@pytest.mark.parametrize("path", EVERYTHING, ids=name_of)
-def test_every_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "a module opens with a docstring"
+def broken(paths: Sequence[Path], rule: Callable[[Path], Iterable[str]]) -> list[str]:
+    """Everything in the files that the rule does not allow, with its place."""
+    return [f"{name_of(path)}: {what}" for path in paths for what in rule(path)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_nothing_is_left_open(path: Path) -> None:
+def test_sizes() -> None:
+    assert not broken(EVERYTHING, lambda path: findings(path).sizes)
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert not broken(EVERYTHING, lambda path: findings(path).silence)
+
+
+def left_open(path: Path) -> Iterator[str]:
     marks = ("FIX" + "ME", "TO" + "DO", "XX" + "X", "NotImplemented" + "Error")
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        assert not any(mark in line for mark in marks), f"line {number}: {line.strip()}"
+    if any(mark in text_of(path) for mark in marks):
+        for number, line in enumerate(text_of(path).splitlines(), 1):
+            if any(mark in line for mark in marks):
+                yield f"line {number}: {line.strip()}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_pure_packages_touch_nothing(path: Path) -> None:
-    if not any(path.is_relative_to(SOURCE / package) for package in PURE):
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        assert not isinstance(node, ast.Await | ast.AsyncFunctionDef), f"await, {node}"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "open", f"open(), line {node.lineno}"
+def test_nothing_is_left_open() -> None:
+    assert not broken(SOURCES, left_open)
+
+
+def touched(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Await | ast.AsyncFunctionDef):
+            yield f"await, line {node.lineno}"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open":
+            yield f"open(), line {node.lineno}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names]
-            module = getattr(node, "module", None)
-            clocks = {"time", "datetime"} & {module, *names}
-            assert not clocks, f"a clock, line {node.lineno}"
+            if {"time", "datetime"} & {getattr(node, "module", None), *names}:
+                yield f"a clock, line {node.lineno}"
+
+
+def test_pure_packages_touch_nothing() -> None:
+    assert not broken(SOURCES, lambda path: findings(path).touches)
 
 
 def test_every_test_module_of_unit_mirrors_a_module() -> None:
@@ -107,11 +151,14 @@ def test_every_test_module_of_unit_mirrors_a_module() -> None:
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
-def test_links_between_documents_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
-        if "://" not in target:
-            assert (path.parent / target).exists(), target
+def dead_links(path: Path) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text_of(path)):
+        if "://" not in target and not (path.parent / target).exists():
+            yield target
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    assert not broken(DOCUMENTS, dead_links)
 
 
 def test_the_protobuf_module_is_generated_from_its_contract(tmp_path: Path) -> None:

@@ -1,62 +1,75 @@
-"""The command `penstock`: which commands there are, and how errors reach people."""
+"""The command `penstock`: which commands there are, and how errors reach people.
+
+Of the commands' modules only that of the command asked for is imported: a command line is a process
+each time, and most of what a short one costs is imports. All are, where all of them are shown.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated, Final
 
 import typer
 
 from penstock import __version__
-from penstock.cli import (
-    bench,
-    clients,
-    cluster,
-    consume,
-    dead_letters,
-    delayed,
-    demo,
-    groups,
-    inspect,
-    metaserver,
-    offsets,
-    pipeline,
-    produce,
-    request,
-    schedules,
-    topics,
-    up,
-)
 from penstock.cli.output import fail
 from penstock.model.errors import PenstockError
 
-app = typer.Typer(
-    help="A durable message queue: start a broker with `penstock up`, see it work with "
-    "`penstock demo`.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # help is plain text, the same on a terminal and in a pipe
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(up.up)
-app.add_typer(topics.app, name="topics")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(clients.app, name="clients")
-app.command()(produce.produce)
-app.command()(consume.consume)
-app.command()(request.request)
-app.add_typer(groups.app, name="groups")
-app.command()(groups.subscriptions)
-app.add_typer(dead_letters.app, name="dead-letters")
-app.add_typer(offsets.app, name="offsets")
-app.add_typer(delayed.app, name="delayed")
-app.add_typer(schedules.app, name="schedules")
-app.command()(inspect.inspect)
-app.add_typer(pipeline.app, name="pipeline")
-app.command()(bench.bench)
-app.command()(demo.demo)
-app.command()(metaserver.metaserver)
+# Each with the module that has a function of its name; in the order in which help shows them.
+_COMMANDS: Final = {
+    "up": "up",
+    "produce": "produce",
+    "consume": "consume",
+    "request": "request",
+    "subscriptions": "groups",
+    "inspect": "inspect",
+    "bench": "bench",
+    "demo": "demo",
+    "metaserver": "metaserver",
+}
+# Each with the module whose `app` has its commands.
+_GROUPS: Final = {
+    "topics": "topics",
+    "cluster": "cluster",
+    "clients": "clients",
+    "groups": "groups",
+    "dead-letters": "dead_letters",
+    "offsets": "offsets",
+    "delayed": "delayed",
+    "schedules": "schedules",
+    "pipeline": "pipeline",
+}
+
+
+def make_app(words: Sequence[str] = ()) -> typer.Typer:
+    """The application for a command line: with the command that its first word names, or with all
+    of them."""
+    app = typer.Typer(
+        help="A durable message queue: start a broker with `penstock up`, see it work with "
+        "`penstock demo`.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # help is plain text, the same on a terminal and in a pipe
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(root)
+    first = words[0] if words else ""
+    is_known = first in _COMMANDS or first in _GROUPS
+    for name, module in _COMMANDS.items():
+        if first == name or not is_known:
+            app.command(name)(getattr(_imported(module), name))
+    for name, module in _GROUPS.items():
+        if first == name or not is_known:
+            app.add_typer(_imported(module).app, name=name)
+    return app
+
+
+def _imported(module: str) -> ModuleType:
+    return import_module(f"penstock.cli.{module}")
 
 
 def _show_version(wanted: bool) -> None:
@@ -65,7 +78,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
@@ -81,6 +93,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        app()
+        make_app(sys.argv[1:])()
     except PenstockError as error:
         fail(error.message)

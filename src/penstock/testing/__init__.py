@@ -1,7 +1,6 @@
 """For tests: a real broker in the process, and a simulated disk.
 
-pytest imports this package in every run of every project that has Penstock installed, so it
-imports nothing itself before something of it is used.
+It imports nothing itself before something of it is used: programs import it for one name.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from penstock.net.address import parse_address
 from penstock.net.channel import connect_channel
 from penstock.protocol import penstock_pb2 as pb
@@ -60,6 +62,7 @@ def test_zookeeper_s_leader_dies_and_then_a_partition_s(tmp_path: Path) -> None:
         first.wait()
 
 
+@pytest.mark.soak
 def test_zookeeper_is_gone_for_a_minute(tmp_path: Path) -> None:
     """Everything goes on without it, also where a leader dies meanwhile; new clients come in. When
     it is back, all brokers are there again and the cluster can be changed."""

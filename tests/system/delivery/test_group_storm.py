@@ -21,8 +21,9 @@ from penstock.model.ids import TopicPartition
 from tests.cluster_support import Cluster
 from tests.system.delivery.ownership import GroupHistory
 from tests.system.processes import BrokerProcess
+from tests.tiers import IS_SOAK
 
-STORM_S = float(os.environ.get("STORM_SECONDS", "20"))
+STORM_S = float(os.environ.get("STORM_SECONDS", "60" if IS_SOAK else "12"))
 TOPIC = "orders"
 PARTITIONS = 8
 MEMBERS = 4
@@ -169,7 +170,7 @@ def check(history: GroupHistory, pause_s_max: float) -> None:
     history.check_progress(pause_s_max)
 
 
-@pytest.mark.parametrize("assignor", ["uniform", "ring"])
+@pytest.mark.parametrize("assignor", [pytest.param("uniform", marks=pytest.mark.soak), "ring"])
 async def test_a_rebalance_storm(tmp_path: Path, assignor: str) -> None:
     """R-DEL-4, R-DEL-5, R-DEL-10: one in four leaves without a word."""
     history = GroupHistory()
@@ -178,6 +179,7 @@ async def test_a_rebalance_storm(tmp_path: Path, assignor: str) -> None:
     check(history, PAUSE_S_MAX)
 
 
+@pytest.mark.soak
 async def test_a_rebalance_storm_while_the_coordinator_dies(tmp_path: Path) -> None:
     """R-DEL-4, R-REP-2: brokers of three are killed and come back, one after another; whichever of
     them looks after the group is among them."""

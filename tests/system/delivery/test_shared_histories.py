@@ -37,13 +37,14 @@ from tests.delivery_history import (
 )
 from tests.system.cluster.views import views
 from tests.system.processes import BrokerProcess
+from tests.tiers import IS_SOAK
 
 ROOT = Path(__file__).parents[3]
 TOPIC, GROUP = "orders", "workers"
 MEMBERS = 6
 LEASE_MS = 2_000
 ATTEMPTS_MAX = 8
-TROUBLE_S = float(os.environ.get("HISTORY_SECONDS", "12"))
+TROUBLE_S = float(os.environ.get("HISTORY_SECONDS", "60" if IS_SOAK else "12"))
 # Six members on one partition; of one of these keys one message is out at a time.
 KEYS = [b"key-%d" % number for number in range(12)]
 # After trouble: longer than leases, doubts and backoffs.
@@ -225,6 +226,7 @@ async def live(
     assert not violations, shown(violations)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_ordered", [False, True], ids=["any-order", "by-key"])
 async def test_a_broker_that_is_killed_again_and_again(tmp_path: Path, is_ordered: bool) -> None:
     """R-DEL-3; R-DEL-11: with six members on one partition."""
@@ -238,7 +240,13 @@ async def test_a_broker_that_is_killed_again_and_again(tmp_path: Path, is_ordere
         await live(broker.address, tmp_path, 1, [kill], is_ordered=is_ordered)
 
 
-@pytest.mark.parametrize("is_ordered", [False, True], ids=["any-order", "by-key"])
+@pytest.mark.parametrize(
+    "is_ordered",
+    [
+        pytest.param(False, marks=pytest.mark.soak, id="any-order"),
+        pytest.param(True, id="by-key"),
+    ],
+)
 async def test_leaders_that_are_killed_stopped_and_moved(tmp_path: Path, is_ordered: bool) -> None:
     """R-DEL-3; R-DEL-11: with six members on one partition."""
     with Cluster(tmp_path) as cluster:

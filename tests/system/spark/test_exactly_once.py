@@ -13,6 +13,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import penstock
@@ -112,6 +113,7 @@ def test_a_driver_killed_at_any_point_and_whatever_else_dies(
         assert_exactly_once(broker.address, folder, spark)
 
 
+@pytest.mark.soak
 def test_on_a_cluster_of_two_workers(tmp_path: Path, spark: SparkSession) -> None:
     """R-SPK-2, R-SPK-5: the same where tasks run in processes on a master's workers."""
     folder = tmp_path / "query"

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import penstock.testing
-from penstock.cli.main import app
+from penstock.cli.main import make_app
 from penstock.client.blocking import BlockingClient, connect_blocking
 from penstock.model.errors import UnknownTopic
 from penstock.records import Codec
@@ -359,7 +359,7 @@ def test_the_command(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
         *("--path", str(tmp_path / "data"), "--report", str(tmp_path / "out")),
         *("--json", "--fail-on", "critical"),
     ]
-    done = CliRunner().invoke(app, command)
+    done = CliRunner().invoke(make_app(), command)
     assert done.exit_code == 1, done.output
     summary = json.loads(done.stdout)
     assert summary["findings"][0]["kind"] == "hole"

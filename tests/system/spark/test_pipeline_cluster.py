@@ -124,6 +124,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.soak
 def test_a_pipeline_on_two_workers_whose_python_has_no_penstock(
     master: str, tmp_path: Path
 ) -> None:

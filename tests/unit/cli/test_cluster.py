@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.cluster import _brokers, _left_text
-from penstock.cli.main import app
+from penstock.cli.main import make_app
 from penstock.model.errors import InvalidRequest
 from tests.unit.cli.statuses import COPYING, WELL
 
@@ -35,13 +35,13 @@ def test_lists_of_brokers() -> None:
     ],
 )
 def test_what_contradicts_itself_is_refused(words: list[str]) -> None:
-    result = CliRunner().invoke(app, ["cluster", *words])
+    result = CliRunner().invoke(make_app(), ["cluster", *words])
     assert isinstance(result.exception, InvalidRequest)
 
 
 @pytest.mark.parametrize("command", ["status", "add", "drain", "move", "rebalance"])
 def test_help_has_examples_and_fits_a_narrow_terminal(command: str) -> None:
-    text = CliRunner().invoke(app, ["cluster", command, "--help"]).stdout
+    text = CliRunner().invoke(make_app(), ["cluster", command, "--help"]).stdout
     assert f"penstock cluster {command}" in text
     assert "Examples:" in text
     assert max(map(len, text.splitlines())) <= 80

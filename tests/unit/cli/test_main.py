@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import __version__
-from penstock.cli.main import app, main
+from penstock.cli.main import main, make_app
 
 
 def text_of(*words: str) -> str:
-    run = CliRunner().invoke(app, [*words])
+    run = CliRunner().invoke(make_app(words), [*words])
     assert run.exit_code == 0, run.output
     return run.stdout
 
@@ -76,3 +76,20 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(
     assert printed.out == ""
     if code == 1:
         assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "commands"),
+    [
+        (["topics", "list"], {"topics"}),
+        (["subscriptions", "--help"], {"subscriptions"}),
+        (["--bootstrap", "topics"], set()),
+        (["nonsense"], set()),
+    ],
+)
+def test_only_the_command_asked_for_is_imported(words: list[str], commands: set[str]) -> None:
+    """Most of what a short command costs is imports. Where none is known, all are."""
+    app = make_app(words)
+    known = {command.name for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    assert known == commands or (not commands and len(known) > 15)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.main import app
+from penstock.cli.main import make_app
 from penstock.cli.pipeline_inspect import show
 from penstock.spark.inspection import Inspection, InspectOptions
 from penstock.spark.inspection.tables import LagRow, Tables
@@ -67,7 +67,7 @@ def test_a_report_folder_that_cannot_be_written_to_is_told_before_spark_starts(
     monkeypatch.setattr("penstock.spark.pipeline.run.session", fail)
     (tmp_path / "file").write_text("")
     words = ["pipeline", "inspect", "orders", "--report", str(tmp_path / "file" / "out")]
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(make_app(), words)
     assert result.exit_code == 1
     assert "cannot be written to" in str(result.exception)
 
@@ -79,11 +79,13 @@ def test_a_clean_empty_topic(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    result = CliRunner().invoke(app, ["pipeline", "inspect", "orders", "--since", "yesterday"])
+    result = CliRunner().invoke(
+        make_app(), ["pipeline", "inspect", "orders", "--since", "yesterday"]
+    )
     assert result.exit_code == 1
     assert "'yesterday' is not a time" in str(result.exception)
 
 
 def test_a_severity_that_is_none_is_refused() -> None:
-    result = CliRunner().invoke(app, ["pipeline", "inspect", "orders", "--fail-on", "note"])
+    result = CliRunner().invoke(make_app(), ["pipeline", "inspect", "orders", "--fail-on", "note"])
     assert result.exit_code == 2

@@ -98,12 +98,12 @@ def test_the_fixtures_give_one_broker_and_a_topic_for_each_test(pytester: pytest
 def test_the_plugin_loads_nothing_before_a_fixture_is_used() -> None:
     """It is imported in every pytest run of every project that has Penstock installed."""
     script = (
-        "import pytest, sys; before = set(sys.modules); import penstock.testing.pytest_plugin; "
+        "import pytest, sys; before = set(sys.modules); import penstock_pytest; "
         # A name that stands for nothing hides a module (PENSTOCK_PURE), it loads none.
         "print(*sorted(name for name in set(sys.modules) - before if sys.modules[name]))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
     loaded = set(run.stdout.split())
-    ours = {"penstock", "penstock.testing", "penstock.testing.pytest_plugin"}
+    ours = {"penstock_pytest"}
     assert {name for name in loaded if name.startswith("penstock")} == ours
     assert not loaded & {"asyncio", "google.protobuf", "rich", "typer", "uvloop"}

@@ -2,6 +2,9 @@
 
 pytest loads this module in every run of every project that has Penstock installed, so importing
 it costs nothing: everything that a broker needs is imported when a fixture is first used.
+
+It stands beside the package because pytest prepares the asserts of the package that a plugin is in
+for its reports: those of Penstock are not the tests' own.
 """
 
 from __future__ import annotations
