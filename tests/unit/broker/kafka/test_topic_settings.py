@@ -102,7 +102,7 @@ def test_a_topic_is_described_whole_with_sources() -> None:
         Synonym("log.retention.ms", "1000", Source.STATIC_BROKER_CONFIG),
         Synonym("log.retention.ms", "259200000", Source.DEFAULT_CONFIG),
     )
-    assert settings["cleanup.policy"].value == "compact,delete"
+    assert settings["cleanup.policy"].value == "delete,compact"
 
     segment = settings["segment.ms"]
     assert (segment.value, segment.source) == ("2000", Source.STATIC_BROKER_CONFIG)
