@@ -27,7 +27,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import check_public, check_topic_name, is_internal
-from penstock.model.limits import REPLICATION_FACTOR, TOPICS_MAX
+from penstock.model.limits import DELETED_TOPIC_STAYS_MS, REPLICATION_FACTOR, TOPICS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
@@ -135,14 +135,30 @@ class Topics:
         return count, kept
 
     async def create_missing(
-        self, names: Iterable[str], settings: Mapping[str, str] = MappingProxyType({})
+        self,
+        name: str,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        is_reader: bool = False,
     ) -> None:
-        """Make those that do not exist, where that is allowed and they have a fit name."""
-        if not self._config.auto_create_topics:
+        """Make a topic because somebody uses it, if there is none and that is allowed.
+
+        is_reader: it reads, so what it wants of a topic that was deleted is no more there.
+        UnknownTopic where it was deleted and is to stay so."""
+        if not self._config.auto_create_topics or self._partitions.is_closing:
             return
-        for name in names:
-            if not self._partitions.is_closing:
-                await self.keep(name, 0, settings)
+        if not self.is_known(name):
+            self._check_may_come_back(name, is_reader=is_reader)
+            await self.keep(name, 0, settings)
+
+    def _check_may_come_back(self, name: str, *, is_reader: bool) -> None:
+        """Who uses a topic learns a moment after its deletion that it is gone, and asks for it."""
+        ago_ms = self._leaders.deleted_ms_ago(name)
+        if ago_ms is not None and (is_reader or abs(ago_ms) < DELETED_TOPIC_STAYS_MS):
+            raise UnknownTopic(
+                f"The topic {name!r} was deleted, and is not made again by those that still use "
+                f"it: create it with `penstock topics create {name}`."
+            )
 
     async def keep(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Make a topic if there is none. When this returns it is known here, whoever made it."""

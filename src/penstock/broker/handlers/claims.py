@@ -101,7 +101,7 @@ async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> 
     give_up_at = context.loop.time() + _SETTING_S
     while True:
         if may_create and not context.topics.is_known(name):
-            await context.topics.create_missing([name], {"exclusive_producer": "yes"})
+            await context.topics.create_missing(name, {"exclusive_producer": "yes"})
         topic = context.topics.find(name)
         if context.topics.effective_config(topic).exclusive_producer == "yes":
             return topic
