@@ -15,6 +15,7 @@ from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.registry.facts import Facts, Move, Replicas
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage
+from penstock.registry.quorum import Quorum
 
 
 class Registry(Protocol):
@@ -92,6 +93,11 @@ class Registry(Protocol):
 
     async def adopt(self, facts: Facts) -> None:
         """Take in what a broker kept when it was on its own. May be done again."""
+        ...
+
+    async def describe_quorum(self) -> Quorum:
+        """Who keeps the facts. UnsupportedVersion where that is no quorum of ours;
+        RegistryUnavailable if none of them leads."""
         ...
 
     async def close(self) -> None:

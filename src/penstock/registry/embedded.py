@@ -26,6 +26,7 @@ from penstock.registry.facts import (
     apply,
 )
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
+from penstock.registry.quorum import Quorum, Voter
 from penstock.storage.files import Directory, typed
 from penstock.storage.journal import read_journal, write_journal
 
@@ -70,6 +71,13 @@ class EmbeddedRegistry(ChangingRegistry):
 
     async def catch_up(self) -> None:
         """Every change is made here."""
+
+    async def describe_quorum(self) -> Quorum:
+        """It alone, with as many changes as it has made since its start."""
+        me, end_offset = self._here.replicas[0], self._facts.version
+        address = self._facts.brokers[me].address
+        voters = (Voter(me, address, end_offset),)
+        return Quorum(leader=me, term=0, commit_offset=end_offset, voters=voters)
 
     async def close(self) -> None:
         """There is nobody to leave."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -217,3 +218,24 @@ def test_the_tools_that_come_with_kafka(
         until(lambda: leaders(admin, orders) == [4, 4], "the preferred broker leads")
     finally:
         java.close()
+
+
+def test_the_quorum_of_meta_servers_is_described(
+    bootstrap: str, kafka_python: KafkaAdminClient
+) -> None:
+    """R-REP-5 as Kafka's tools show it: three brokers keep the facts, the fourth follows them."""
+    quorum = kafka_python.describe_metadata_quorum()
+    [[partition]] = [topic["partitions"] for topic in quorum["topics"]]
+    assert partition["leader_id"] in KEPT
+    assert [voter["replica_id"] for voter in partition["current_voters"]] == list(KEPT)
+    assert partition["high_watermark"] > 0
+    assert [observer["replica_id"] for observer in partition["observers"]] == [SPARE]
+    java = JavaDriver(bootstrap)
+    try:
+        where = ("--bootstrap-server", bootstrap)
+        tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+        printed = java.tool(tool, *where, "describe", "--status")
+    finally:
+        java.close()
+    leader, epoch = partition["leader_id"], partition["leader_epoch"]
+    assert re.search(rf"LeaderId:\s+{leader}\s+LeaderEpoch:\s+{epoch}\s", printed), printed

@@ -128,11 +128,6 @@ class FakeState(FakeDelivery):
     def create(self, topic: str, partitions: int) -> None:
         self.topics[topic] = [FakePartition() for _ in range(partitions)]
 
-    def _claimtopic(self, request: pb.ClaimTopicRequest, data: memoryview) -> Envelope:
-        if request.topic not in self.topics:
-            self.create(request.topic, self.partition_count)
-        return super()._claimtopic(request, data)
-
     def do(self, number: int, request: Envelope, data: memoryview) -> tuple[Envelope, bytes]:
         if number == pb.CALL_CLOSE_PUSH:
             return pb.ClosePushResponse(), b""
@@ -351,6 +346,11 @@ class FakeBroker(FakeState):
         self.channels: list[Channel] = []
         self._server: Server | None = None
         self._polls: list[Callable[[], None]] = []
+
+    def _claimtopic(self, request: pb.ClaimTopicRequest, data: memoryview) -> Envelope:
+        if request.topic not in self.topics:
+            self.create(request.topic, self.partition_count)
+        return super()._claimtopic(request, data)
 
     async def __aenter__(self) -> FakeBroker:
         await self.start()
