@@ -18,6 +18,7 @@ from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
+from penstock.broker.topic_defaults import TopicDefaults
 from penstock.model.errors import (
     InvalidPartitions,
     InvalidTopic,
@@ -58,6 +59,11 @@ class Topics:
         self._assignment = assignment
         self._leaders = leaders
         self._changing = asyncio.Lock()
+
+    @property
+    def defaults(self) -> TopicDefaults:
+        """What topics get that do not say it themselves."""
+        return self._assignment.topic_defaults
 
     def effective_config(self, topic: TopicImage) -> TopicConfig:
         return self._assignment.effective_config(topic)
@@ -131,7 +137,7 @@ class Topics:
         count = partitions or self._config.partitions_default
         self._check_count(name, count)
         kept = {canonical_name(key): value for key, value in settings.items()}
-        with_settings(self._config.topic_defaults, kept)
+        with_settings(self.defaults.effective, kept)
         return count, kept
 
     async def create_missing(
@@ -193,9 +199,22 @@ class Topics:
             for key in reset:
                 settings.pop(canonical_name(key), None)
             settings.update({canonical_name(key): value for key, value in changes.items()})
-            with_settings(self._config.topic_defaults, settings)
+            with_settings(self.defaults.effective, settings)
             await self._registry.change_settings(name, settings, version=topic.version)
             await self._assignment.follow()
+
+    async def alter_defaults(self, broker: str, decide: Decide, *, is_dry_run: bool) -> None:
+        """Change what topics get of this broker, or of every one (EVERY_BROKER), that do not say it
+        themselves; decided by what is set so far. When this returns it holds here."""
+        async with self._changing:
+            seen = self._registry.image.broker_settings.get(broker, {})
+            changes, reset = decide(seen)
+            settings = {key: value for key, value in seen.items() if key not in set(reset)}
+            settings.update(changes)
+            with_settings(self.defaults.configured, settings)
+            if not is_dry_run and settings != dict(seen):
+                await self._registry.change_broker_settings(broker, settings, seen=seen)
+                await self._assignment.follow()
 
     async def keep_internal(
         self, name: str, settings: Mapping[str, str], *, beside: str | None = None

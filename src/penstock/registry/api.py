@@ -91,6 +91,13 @@ class Registry(Protocol):
         """Give the broker, alive or not, no new replicas; or let it have some again."""
         ...
 
+    async def change_broker_settings(
+        self, broker: str, settings: Mapping[str, str], *, seen: Mapping[str, str]
+    ) -> None:
+        """Replace what was set for a broker while it runs, or for every one. ChangedMeanwhile if
+        that is not what was seen."""
+        ...
+
     async def adopt(self, facts: Facts) -> None:
         """Take in what a broker kept when it was on its own. May be done again."""
         ...

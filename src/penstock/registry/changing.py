@@ -134,6 +134,11 @@ class ChangingRegistry(ABC):
     async def drain_broker(self, broker: BrokerId, *, is_drained: bool) -> None:
         await self.change(changes.DrainBroker(broker=broker, is_drained=is_drained))
 
+    async def change_broker_settings(
+        self, broker: str, settings: Mapping[str, str], *, seen: Mapping[str, str]
+    ) -> None:
+        await self.change(changes.ChangeBrokerSettings(broker=broker, settings=settings, seen=seen))
+
     async def describe_quorum(self) -> Quorum:
         raise UnsupportedVersion(
             "The facts of this cluster are kept by servers that are not Penstock's, and have tools "

@@ -25,6 +25,7 @@ from penstock.registry.facts import (
     RegisterBroker,
     apply,
 )
+from penstock.registry.facts_json import broker_settings_fields, read_broker_settings
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
 from penstock.registry.quorum import Quorum, Voter
 from penstock.storage.files import Directory, typed
@@ -141,6 +142,7 @@ class EmbeddedRegistry(ChangingRegistry):
                 },
                 # Earlier versions did not remember them.
                 deleted_topics=tuple(map(_deletion, fields.get("deleted_topics", ()))),
+                broker_settings=read_broker_settings(fields),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptLog(
@@ -181,6 +183,7 @@ def _encoded(facts: Facts) -> bytes:
                 }
                 for topic in facts.deleted_topics
             ],
+            **broker_settings_fields(facts.broker_settings),
         }
     ).encode()
 

@@ -22,6 +22,7 @@ from tests.unit.broker.kafka.talk import codes, create
 
 TOPIC = 2
 BROKER = 4
+BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -250,7 +251,7 @@ async def test_what_has_settings() -> None:
         await create(client)
         for version, wanted, expected in (
             (0, [], set()),
-            (1, [], {(TOPIC, "orders"), (BROKER, "7")}),
+            (1, [], {(TOPIC, "orders"), (BROKER, "7"), (BROKER_LOGGER, "7")}),
             (1, [TOPIC], {(TOPIC, "orders")}),
             (1, [BROKER], {(BROKER, "7")}),
             (1, [CLIENT_METRICS], set()),
