@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
@@ -140,13 +139,7 @@ class Topics:
         with_settings(self.defaults.effective, kept)
         return count, kept
 
-    async def create_missing(
-        self,
-        name: str,
-        settings: Mapping[str, str] = MappingProxyType({}),
-        *,
-        is_reader: bool = False,
-    ) -> None:
+    async def create_missing(self, name: str, *, is_reader: bool = False) -> None:
         """Make a topic because somebody uses it, if there is none and that is allowed.
 
         is_reader: it reads, so what it wants of a topic that was deleted is no more there.
@@ -155,7 +148,7 @@ class Topics:
             return
         if not self.is_known(name):
             self._check_may_come_back(name, is_reader=is_reader)
-            await self.keep(name, 0, settings)
+            await self.keep(name, 0, {})
 
     def _check_may_come_back(self, name: str, *, is_reader: bool) -> None:
         """Who uses a topic learns a moment after its deletion that it is gone, and asks for it."""
