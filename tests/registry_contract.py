@@ -186,6 +186,20 @@ class RegistryContract:
             await one.drain_broker(BrokerId(3), is_drained=False)
             assert one.image.drained == set()
 
+    async def test_what_is_set_for_brokers_is_known_to_all_and_kept(self, cluster: Cluster) -> None:
+        """R-NET-5: KIP-226."""
+        async with cluster.opened(1) as one, cluster.opened(2) as two:
+            await one.change_broker_settings("", {"retention_ms": "7"}, seen={})
+            await one.change_broker_settings("2", {"retention_ms": "8"}, seen={})
+            both = {"": {"retention_ms": "7"}, "2": {"retention_ms": "8"}}
+            assert one.image.broker_settings == both
+            await eventually(lambda: two.image.broker_settings == both)
+            with pytest.raises(ChangedMeanwhile):
+                await two.change_broker_settings("", {"retention_ms": "9"}, seen={})
+            await two.change_broker_settings("2", {}, seen={"retention_ms": "8"})
+        async with cluster.opened() as later:
+            assert later.image.broker_settings == {"": {"retention_ms": "7"}}
+
     async def test_two_brokers_do_not_share_an_id(self, cluster: Cluster) -> None:
         async with cluster.opened(1), cluster.opened() as other:
             with pytest.raises(

@@ -15,12 +15,18 @@ from collections.abc import Callable
 from penstock.broker.config import BrokerConfig
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
+from penstock.broker.topic_defaults import TopicDefaults, topic_defaults
 from penstock.model.errors import PenstockError
 from penstock.model.ids import BrokerId, TopicId, is_internal
 from penstock.model.topic_config import TopicConfig, with_settings
 from penstock.raft.state import SavedState
 from penstock.registry.api import Registry
-from penstock.registry.image import ClusterImage, TopicImage
+from penstock.registry.image import (
+    NO_BROKER_SETTINGS,
+    BrokerSettings,
+    ClusterImage,
+    TopicImage,
+)
 from penstock.replication.saved_state import encode
 
 logger = logging.getLogger(__name__)
@@ -37,6 +43,9 @@ class Assignment:
         self._registry = registry
         self._partitions = partitions
         self._changing = asyncio.Lock()
+        self._broker_settings: BrokerSettings = NO_BROKER_SETTINGS
+        self._topic_defaults = TopicDefaults(config.topic_defaults)
+        self._followed_defaults = self.topic_defaults
         # The topics as they were when the partitions here were last made to follow them.
         self._followed: dict[str, TopicImage] = {}
         # What was there when the broker started.
@@ -46,8 +55,17 @@ class Assignment:
         self._following: asyncio.Task[None] | None = None
         self._is_running = False
 
+    @property
+    def topic_defaults(self) -> TopicDefaults:
+        """What topics here get that do not say it themselves, by the latest image."""
+        settings = self._registry.image.broker_settings
+        if settings is not self._broker_settings:
+            self._topic_defaults = topic_defaults(self._config.topic_defaults, self._me, settings)
+            self._broker_settings = settings
+        return self._topic_defaults
+
     def effective_config(self, topic: TopicImage) -> TopicConfig:
-        return with_settings(self._config.topic_defaults, topic.settings)
+        return with_settings(self.topic_defaults.effective, topic.settings)
 
     async def sort_folders(self) -> None:
         """At start, before anything is opened: see to folders that are not those of a topic."""
@@ -131,18 +149,23 @@ class Assignment:
             topic = image.topics.get(name)
             if topic is None or topic.deleting or topic.id != topic_id:
                 await self._remove(name, topic_id, image)
+        defaults = self.topic_defaults
+        is_as_before = defaults == self._followed_defaults
         for topic in image.topics.values():
             before = self._followed.get(topic.name)
-            if topic.deleting or before is topic:
+            if topic.deleting or (before is topic and is_as_before):
                 continue
             config = self.effective_config(topic)
-            if before is not None and before.id == topic.id and before.settings != topic.settings:
-                self._partitions.configure(topic.name, config)
+            if before is not None and before.id == topic.id:
+                has_changed = before.settings != topic.settings or not is_as_before
+                if has_changed:
+                    self._partitions.configure(topic.name, config)
             numbers = self._assigned(topic)
             new = [number for number in numbers if not self._partitions.has(topic.name, number)]
             if new:
                 await self._partitions.open_new(topic, new, config)
             self._followed[topic.name] = topic
+        self._followed_defaults = defaults
 
     def _assigned(self, topic: TopicImage) -> list[int]:
         """The partitions of the topic that this broker is to have a copy of."""

@@ -178,6 +178,13 @@ class Leaders:
             partitions=tuple(partitions),
         )
 
+    def deleted_ms_ago(self, name: str) -> int | None:
+        """When a topic of this name was last deleted, as far as that is remembered. By the clocks
+        of two brokers, so it may be negative."""
+        deletions = reversed(self._registry.image.deleted_topics)
+        at_ms = next((deletion.at_ms for deletion in deletions if deletion.name == name), None)
+        return None if at_ms is None else self._clock.now_ms() - at_ms
+
     async def wait_for(self, topic: TopicImage) -> None:
         """Return when all partitions of a new topic have leaders, or after a while."""
         give_up_at = self._clock.monotonic() + _ELECTION_S_MAX

@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
 from penstock.broker.leaders import Leaders
 from penstock.broker.partitions import Partitions
+from penstock.broker.topic_defaults import TopicDefaults
 from penstock.model.errors import (
     InvalidPartitions,
     InvalidTopic,
@@ -27,7 +27,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import check_public, check_topic_name, is_internal
-from penstock.model.limits import REPLICATION_FACTOR, TOPICS_MAX
+from penstock.model.limits import DELETED_TOPIC_STAYS_MS, REPLICATION_FACTOR, TOPICS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
 from penstock.registry.api import Registry
@@ -58,6 +58,11 @@ class Topics:
         self._assignment = assignment
         self._leaders = leaders
         self._changing = asyncio.Lock()
+
+    @property
+    def defaults(self) -> TopicDefaults:
+        """What topics get that do not say it themselves."""
+        return self._assignment.topic_defaults
 
     def effective_config(self, topic: TopicImage) -> TopicConfig:
         return self._assignment.effective_config(topic)
@@ -131,18 +136,28 @@ class Topics:
         count = partitions or self._config.partitions_default
         self._check_count(name, count)
         kept = {canonical_name(key): value for key, value in settings.items()}
-        with_settings(self._config.topic_defaults, kept)
+        with_settings(self.defaults.effective, kept)
         return count, kept
 
-    async def create_missing(
-        self, names: Iterable[str], settings: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        """Make those that do not exist, where that is allowed and they have a fit name."""
-        if not self._config.auto_create_topics:
+    async def create_missing(self, name: str, *, is_reader: bool = False) -> None:
+        """Make a topic because somebody uses it, if there is none and that is allowed.
+
+        is_reader: it reads, so what it wants of a topic that was deleted is no more there.
+        UnknownTopic where it was deleted and is to stay so."""
+        if not self._config.auto_create_topics or self._partitions.is_closing:
             return
-        for name in names:
-            if not self._partitions.is_closing:
-                await self.keep(name, 0, settings)
+        if not self.is_known(name):
+            self._check_may_come_back(name, is_reader=is_reader)
+            await self.keep(name, 0, {})
+
+    def _check_may_come_back(self, name: str, *, is_reader: bool) -> None:
+        """Who uses a topic learns a moment after its deletion that it is gone, and asks for it."""
+        ago_ms = self._leaders.deleted_ms_ago(name)
+        if ago_ms is not None and (is_reader or abs(ago_ms) < DELETED_TOPIC_STAYS_MS):
+            raise UnknownTopic(
+                f"The topic {name!r} was deleted, and is not made again by those that still use "
+                f"it: create it with `penstock topics create {name}`."
+            )
 
     async def keep(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Make a topic if there is none. When this returns it is known here, whoever made it."""
@@ -177,9 +192,22 @@ class Topics:
             for key in reset:
                 settings.pop(canonical_name(key), None)
             settings.update({canonical_name(key): value for key, value in changes.items()})
-            with_settings(self._config.topic_defaults, settings)
+            with_settings(self.defaults.effective, settings)
             await self._registry.change_settings(name, settings, version=topic.version)
             await self._assignment.follow()
+
+    async def alter_defaults(self, broker: str, decide: Decide, *, is_dry_run: bool) -> None:
+        """Change what topics get of this broker, or of every one (EVERY_BROKER), that do not say it
+        themselves; decided by what is set so far. When this returns it holds here."""
+        async with self._changing:
+            seen = self._registry.image.broker_settings.get(broker, {})
+            changes, reset = decide(seen)
+            settings = {key: value for key, value in seen.items() if key not in set(reset)}
+            settings.update(changes)
+            with_settings(self.defaults.configured, settings)
+            if not is_dry_run and settings != dict(seen):
+                await self._registry.change_broker_settings(broker, settings, seen=seen)
+                await self._assignment.follow()
 
     async def keep_internal(
         self, name: str, settings: Mapping[str, str], *, beside: str | None = None

@@ -354,7 +354,7 @@ class Producer:
         if self._claims is not None:
             # Before the topic is looked for, which may make it.
             await self._claims.claim(topic)
-        route = await self._routes.topic(topic, create=True)
+        route = await self._routes.topic(topic, create=self._claims is None)
         self._accumulator.know_topic(route.topic, route.partition_count)
 
     def _on_claimed(self, error: PenstockError) -> None:

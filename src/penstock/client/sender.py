@@ -328,7 +328,11 @@ class Sender:
 
     async def _prepare(self, lane: Lane) -> None:
         lane.channel = await self._routes.leader(
-            lane.topic, lane.partition, refresh=lane.failures > 0, create=True
+            lane.topic,
+            lane.partition,
+            refresh=lane.failures > 0,
+            # A topic that was claimed has been there: whoever made it again would make it another.
+            create=not self._claim_of(lane.topic),
         )
         if self._idempotent and lane.identity is None:
             async with self._identity_lock:

@@ -64,6 +64,9 @@ REMOVALS_MAX: Final = 64
 # them in it, and is written whole at every change.
 DELETED_TOPICS_MAX: Final = 1_000
 DELETED_PARTITIONS_MAX: Final = 10_000
+# For so long nobody's use of a deleted topic makes it again: longer than it takes those that use it
+# to notice, and shorter than a producer waits for a topic (a minute, in Kafka's).
+DELETED_TOPIC_STAYS_MS: Final = 30_000
 
 # --- connections -------------------------------------------------------------------------------
 

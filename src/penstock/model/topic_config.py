@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from penstock.model import limits
 from penstock.model.errors import InvalidConfig
 
 Durability = Literal["fsync", "os"]
 TimestampType = Literal["create", "append"]
-CleanupPolicy = Literal["delete", "compact", "compact,delete", "none"]
+CleanupPolicy = Literal["delete", "compact", "compact,delete", "delete,compact", "none"]
 ExclusiveProducer = Literal["no", "yes"]
 CompressionType = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 
@@ -129,7 +129,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "durability": ("fsync", "os"),
     "timestamp_type": ("create", "append"),
     "compression_type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-    "cleanup_policy": ("delete", "compact", "compact,delete", "none"),
+    "cleanup_policy": get_args(CleanupPolicy),
     "exclusive_producer": ("no", "yes"),
     "preallocate": _SWITCH,
     "remote_log_copy_disable": _SWITCH,
@@ -214,7 +214,8 @@ def parse(name: str, text: str, given: str) -> str | int | float:
 
 def _parse_choice(name: str, text: str, given: str) -> str:
     if name == "cleanup_policy":
-        text = ",".join(sorted({part.strip() for part in text.split(",")}))
+        # A list: in the order in which it was given, each once.
+        text = ",".join(dict.fromkeys(part.strip() for part in text.split(",")))
     if text not in _CHOICES[name]:
         raise InvalidConfig(f"{given} is {text!r}: it can be {' or '.join(_CHOICES[name])}.")
     return text

@@ -878,16 +878,29 @@ class MetaLeaderRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class MetaLeaderResponse(_message.Message):
-    __slots__ = ("leader", "address", "term", "is_empty")
+    __slots__ = ("leader", "address", "term", "is_empty", "voters", "commit_offset")
+    class Voter(_message.Message):
+        __slots__ = ("id", "address", "end_offset")
+        ID_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        id: int
+        address: str
+        end_offset: int
+        def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., end_offset: _Optional[int] = ...) -> None: ...
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
+    VOTERS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     leader: int
     address: str
     term: int
     is_empty: bool
-    def __init__(self, leader: _Optional[int] = ..., address: _Optional[str] = ..., term: _Optional[int] = ..., is_empty: _Optional[bool] = ...) -> None: ...
+    voters: _containers.RepeatedCompositeFieldContainer[MetaLeaderResponse.Voter]
+    commit_offset: int
+    def __init__(self, leader: _Optional[int] = ..., address: _Optional[str] = ..., term: _Optional[int] = ..., is_empty: _Optional[bool] = ..., voters: _Optional[_Iterable[_Union[MetaLeaderResponse.Voter, _Mapping]]] = ..., commit_offset: _Optional[int] = ...) -> None: ...
 
 class MetaSnapshotRequest(_message.Message):
     __slots__ = ("first_offset",)

@@ -15,6 +15,7 @@ from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.registry.facts import Facts, Move, Replicas
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage
+from penstock.registry.quorum import Quorum
 
 
 class Registry(Protocol):
@@ -90,8 +91,20 @@ class Registry(Protocol):
         """Give the broker, alive or not, no new replicas; or let it have some again."""
         ...
 
+    async def change_broker_settings(
+        self, broker: str, settings: Mapping[str, str], *, seen: Mapping[str, str]
+    ) -> None:
+        """Replace what was set for a broker while it runs, or for every one. ChangedMeanwhile if
+        that is not what was seen."""
+        ...
+
     async def adopt(self, facts: Facts) -> None:
         """Take in what a broker kept when it was on its own. May be done again."""
+        ...
+
+    async def describe_quorum(self) -> Quorum:
+        """Who keeps the facts. UnsupportedVersion where that is no quorum of ours;
+        RegistryUnavailable if none of them leads."""
         ...
 
     async def close(self) -> None:

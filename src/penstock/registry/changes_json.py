@@ -19,6 +19,7 @@ from penstock.registry.facts import (
     Adopt,
     BeginDeletion,
     Change,
+    ChangeBrokerSettings,
     ChangeSettings,
     ChangeTargets,
     CreateTopic,
@@ -38,6 +39,7 @@ from penstock.registry.facts_json import (
     facts_fields,
     node_entry,
     read_broker,
+    read_broker_name,
     read_deletion,
     read_facts,
     read_node,
@@ -59,6 +61,13 @@ def change_fields(change: Change) -> dict[str, Any]:
                 "kind": "drain_broker",
                 "broker": change.broker,
                 "is_drained": change.is_drained,
+            }
+        case ChangeBrokerSettings():
+            return {
+                "kind": "change_broker_settings",
+                "broker": change.broker,
+                "settings": dict(change.settings),
+                "seen": dict(change.seen),
             }
         case ReserveProducerIds():
             return {"kind": "reserve_producer_ids", "count": change.count}
@@ -129,6 +138,14 @@ def _expire(fields: Fields) -> Change:
 def _drain(fields: Fields) -> Change:
     broker = BrokerId(number(fields, "broker", BROKER_ID_MAX))
     return DrainBroker(broker=broker, is_drained=flag(fields, "is_drained"))
+
+
+def _change_broker_settings(fields: Fields) -> Change:
+    return ChangeBrokerSettings(
+        broker=read_broker_name(fields["broker"]),
+        settings=read_settings(fields["settings"]),
+        seen=read_settings(fields["seen"]),
+    )
 
 
 def _reserve(fields: Fields) -> Change:
@@ -213,6 +230,7 @@ _READERS: Final[Mapping[str, Callable[[Fields], Change]]] = MappingProxyType(
         "register_broker": _register,
         "expire_broker": _expire,
         "drain_broker": _drain,
+        "change_broker_settings": _change_broker_settings,
         "reserve_producer_ids": _reserve,
         "adopt": _adopt,
         "create_topic": _create,

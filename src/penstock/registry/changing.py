@@ -18,6 +18,7 @@ from penstock.model.errors import (
     InvalidPartitions,
     InvalidPlacement,
     InvalidReplication,
+    UnsupportedVersion,
 )
 from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
@@ -25,6 +26,7 @@ from penstock.registry import facts as changes
 from penstock.registry.facts import Change, Facts, Move, Replicas, Seen
 from penstock.registry.image import ClusterImage, TopicImage
 from penstock.registry.placement import place
+from penstock.registry.quorum import Quorum
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +133,17 @@ class ChangingRegistry(ABC):
 
     async def drain_broker(self, broker: BrokerId, *, is_drained: bool) -> None:
         await self.change(changes.DrainBroker(broker=broker, is_drained=is_drained))
+
+    async def change_broker_settings(
+        self, broker: str, settings: Mapping[str, str], *, seen: Mapping[str, str]
+    ) -> None:
+        await self.change(changes.ChangeBrokerSettings(broker=broker, settings=settings, seen=seen))
+
+    async def describe_quorum(self) -> Quorum:
+        raise UnsupportedVersion(
+            "The facts of this cluster are kept by servers that are not Penstock's, and have tools "
+            "of their own: ask those."
+        )
 
     async def adopt(self, facts: Facts) -> None:
         await self.change(changes.Adopt(facts=facts))

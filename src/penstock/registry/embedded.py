@@ -25,7 +25,9 @@ from penstock.registry.facts import (
     RegisterBroker,
     apply,
 )
+from penstock.registry.facts_json import broker_settings_fields, read_broker_settings
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
+from penstock.registry.quorum import Quorum, Voter
 from penstock.storage.files import Directory, typed
 from penstock.storage.journal import read_journal, write_journal
 
@@ -70,6 +72,13 @@ class EmbeddedRegistry(ChangingRegistry):
 
     async def catch_up(self) -> None:
         """Every change is made here."""
+
+    async def describe_quorum(self) -> Quorum:
+        """It alone, with as many changes as it has made since its start."""
+        me, end_offset = self._here.replicas[0], self._facts.version
+        address = self._facts.brokers[me].address
+        voters = (Voter(me, address, end_offset),)
+        return Quorum(leader=me, term=0, commit_offset=end_offset, voters=voters)
 
     async def close(self) -> None:
         """There is nobody to leave."""
@@ -133,6 +142,7 @@ class EmbeddedRegistry(ChangingRegistry):
                 },
                 # Earlier versions did not remember them.
                 deleted_topics=tuple(map(_deletion, fields.get("deleted_topics", ()))),
+                broker_settings=read_broker_settings(fields),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptLog(
@@ -173,6 +183,7 @@ def _encoded(facts: Facts) -> bytes:
                 }
                 for topic in facts.deleted_topics
             ],
+            **broker_settings_fields(facts.broker_settings),
         }
     ).encode()
 

@@ -23,7 +23,9 @@ from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedTopic
 from penstock.raft.membership import Node
 from penstock.registry.image import (
+    NO_BROKER_SETTINGS,
     BrokerImage,
+    BrokerSettings,
     ClusterImage,
     PartitionImage,
     TopicImage,
@@ -60,6 +62,7 @@ class Facts:
     """How many changes were applied."""
     brokers: Mapping[BrokerId, BrokerImage] = field(default_factory=lambda: MappingProxyType({}))
     """Those that are known, alive or not."""
+    broker_settings: BrokerSettings = field(default_factory=lambda: NO_BROKER_SETTINGS)
     drained: frozenset[BrokerId] = frozenset()
     topics: Mapping[str, TopicImage] = field(default_factory=lambda: MappingProxyType({}))
     deleted_topics: tuple[DeletedTopic, ...] = ()
@@ -77,6 +80,7 @@ class Facts:
             brokers={key: broker for key, broker in self.brokers.items() if broker.is_alive},
             topics=self.topics,
             deleted_topics=self.deleted_topics,
+            broker_settings=self.broker_settings,
             drained=self.drained,
             version=self.version,
             controller=controller,
@@ -109,6 +113,15 @@ class DrainBroker:
 
     broker: BrokerId
     is_drained: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBrokerSettings:
+    """Replace what was set for a broker, or for every one, if it is what was seen."""
+
+    broker: str
+    settings: Mapping[str, str]
+    seen: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +191,7 @@ Change: TypeAlias = (
     RegisterBroker
     | ExpireBroker
     | DrainBroker
+    | ChangeBrokerSettings
     | CreateTopic
     | BeginDeletion
     | FinishDeletion
@@ -203,6 +217,8 @@ def _apply(facts: Facts, change: Change) -> Facts:
             return _expire(facts, change.node)
         case DrainBroker():
             return _drain(facts, change)
+        case ChangeBrokerSettings():
+            return _change_broker_settings(facts, change)
         case CreateTopic():
             return _create(facts, change)
         case BeginDeletion():
@@ -235,7 +251,9 @@ def topics_of(change: Change) -> tuple[str, ...]:
             return tuple(dict.fromkeys(move.topic for move in change.moves))
         case Adopt():
             return tuple(change.facts.topics)
-        case RegisterBroker() | ExpireBroker() | DrainBroker() | ReserveProducerIds():
+        case RegisterBroker() | ExpireBroker() | DrainBroker() | ChangeBrokerSettings():
+            return ()
+        case ReserveProducerIds():
             return ()
         case _:
             assert_never(change)
@@ -284,6 +302,15 @@ def _drain(facts: Facts, change: DrainBroker) -> Facts:
         raise InvalidPlacement(f"There is no broker {change.broker}.")
     others = facts.drained - {change.broker}
     return replace(facts, drained=others | {change.broker} if change.is_drained else others)
+
+
+def _change_broker_settings(facts: Facts, change: ChangeBrokerSettings) -> Facts:
+    if dict(facts.broker_settings.get(change.broker, {})) != dict(change.seen):
+        raise ChangedMeanwhile("The broker's settings were changed meanwhile: look at them again.")
+    settings = {key: each for key, each in facts.broker_settings.items() if key != change.broker}
+    if change.settings:
+        settings[change.broker] = dict(change.settings)
+    return replace(facts, broker_settings=settings)
 
 
 # --- topics ------------------------------------------------------------------------------------
@@ -374,6 +401,7 @@ def _adopt(facts: Facts, adopted: Facts) -> Facts:
     return replace(
         facts,
         topics=topics,
+        broker_settings={**adopted.broker_settings, **facts.broker_settings},
         deleted_topics=latest_deletions(tuple(sorted(deleted, key=lambda each: each.at_ms))),
         next_producer_id=max(facts.next_producer_id, adopted.next_producer_id),
     )

@@ -26,7 +26,15 @@ from penstock.model.topic_config import INT64_MAX, TopicConfig, with_settings
 from penstock.net.address import parse_address
 from penstock.raft.membership import Node
 from penstock.registry.facts import Facts, Replicas
-from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
+from penstock.registry.image import (
+    EVERY_BROKER,
+    NO_BROKER_SETTINGS,
+    BrokerImage,
+    BrokerSettings,
+    PartitionImage,
+    TopicImage,
+    placed,
+)
 from penstock.registry.json_fields import (
     Fields,
     checked_number,
@@ -70,12 +78,21 @@ def decode_deletions(data: bytes, what: str) -> tuple[DeletedTopic, ...]:
     return decoded(data, what, _deletions)
 
 
-def encode_cluster(cluster_id: str, drained: Iterable[BrokerId]) -> bytes:
-    return document({"cluster_id": cluster_id, "drained": sorted(drained)})
+def encode_cluster(
+    cluster_id: str,
+    drained: Iterable[BrokerId],
+    broker_settings: BrokerSettings = NO_BROKER_SETTINGS,
+) -> bytes:
+    fields = {"cluster_id": cluster_id, "drained": sorted(drained)}
+    return document(fields | broker_settings_fields(broker_settings))
 
 
-def decode_cluster(data: bytes, what: str) -> tuple[str, frozenset[BrokerId]]:
-    return decoded(data, what, lambda fields: (read_cluster_id(fields), _drained(fields)))
+def decode_cluster(data: bytes, what: str) -> tuple[str, frozenset[BrokerId], BrokerSettings]:
+    return decoded(
+        data,
+        what,
+        lambda fields: (read_cluster_id(fields), _drained(fields), read_broker_settings(fields)),
+    )
 
 
 def encode_producer_ids(next_producer_id: int) -> bytes:
@@ -109,6 +126,7 @@ def facts_fields(facts: Facts) -> dict[str, Any]:
         ],
         "deleted_topics": [deletion_fields(each) for each in facts.deleted_topics],
         "next_producer_id": facts.next_producer_id,
+        **broker_settings_fields(facts.broker_settings),
     }
 
 
@@ -128,6 +146,7 @@ def read_facts(fields: Fields) -> Facts:
         version=number(fields, "version", INT64_MAX),
         brokers=brokers,
         drained=_drained(fields),
+        broker_settings=read_broker_settings(fields),
         topics=topics,
         deleted_topics=_deletions(fields),
         next_producer_id=number(fields, "next_producer_id", INT64_MAX),
@@ -170,6 +189,27 @@ def _drained(fields: Fields) -> frozenset[BrokerId]:
 
 def _broker_ids(values: Iterable[object]) -> Replicas:
     return tuple(BrokerId(checked_number(each, "a broker id", BROKER_ID_MAX)) for each in values)
+
+
+def broker_settings_fields(settings: BrokerSettings) -> dict[str, Any]:
+    """Nothing where nothing is set, which earlier versions understand."""
+    if not settings:
+        return {}
+    return {"broker_settings": {broker: dict(each) for broker, each in settings.items()}}
+
+
+def read_broker_settings(fields: Fields) -> BrokerSettings:
+    settings = fields.get("broker_settings", {})
+    if not isinstance(settings, dict) or len(settings) > _SETTINGS_MAX:
+        raise TypeError("the settings of brokers are no object, or too many")
+    return {read_broker_name(broker): read_settings(each) for broker, each in settings.items()}
+
+
+def read_broker_name(name: object) -> str:
+    """A broker's id as text, or EVERY_BROKER."""
+    if name != EVERY_BROKER:
+        checked_number(int(str(name)), "a broker id", BROKER_ID_MAX)
+    return str(name)
 
 
 # --- topics ------------------------------------------------------------------------------------

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from penstock.model.errors import CorruptFacts, UnknownTopic, UnknownTopicId
 from penstock.model.ids import BrokerId, TopicId
 from penstock.model.limits import DELETED_PARTITIONS_MAX, DELETED_TOPICS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.raft.membership import Node
+
+EVERY_BROKER: Final = ""
+BrokerSettings: TypeAlias = Mapping[str, Mapping[str, str]]
+"""What topics get that do not say it themselves, as it was set while brokers ran: by a broker's id
+as text, or EVERY_BROKER. What is of one broker goes before what is of all."""
+NO_BROKER_SETTINGS: Final[BrokerSettings] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,7 @@ class ClusterImage:
     topics: Mapping[str, TopicImage]
     deleted_topics: tuple[DeletedTopic, ...] = ()
     """The latest deletions, oldest first, so that whoever misses a topic can be told."""
+    broker_settings: BrokerSettings = field(default_factory=lambda: NO_BROKER_SETTINGS)
     drained: frozenset[BrokerId] = frozenset()
     """Brokers, alive or not, that get no new replicas and are to lose those they have."""
     version: int = 0

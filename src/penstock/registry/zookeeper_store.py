@@ -1,6 +1,6 @@
 """The facts as znodes, and changes of them as transactions (R-REP-4).
 
-    /cluster            the cluster's id, and who is drained
+    /cluster            the cluster's id, who is drained, and what is set for brokers
     /brokers/ids/ID     a broker, while its session lasts
     /controller         the broker that sees to the cluster, while its session lasts
     /topics/NAME        a topic: its settings, and each partition's target and first voters
@@ -40,7 +40,13 @@ from penstock.registry.facts import (
     apply,
     topics_of,
 )
-from penstock.registry.image import BrokerImage, ClusterImage, TopicImage
+from penstock.registry.image import (
+    NO_BROKER_SETTINGS,
+    BrokerImage,
+    BrokerSettings,
+    ClusterImage,
+    TopicImage,
+)
 from penstock.registry.zookeeper_session import (
     Check,
     Create,
@@ -75,6 +81,7 @@ class ZooKeeperStore:
         self._session = session
         self._cluster_id = cluster_id
         self._drained: frozenset[BrokerId] = frozenset()
+        self._broker_settings: BrokerSettings = NO_BROKER_SETTINGS
         self._brokers: dict[BrokerId, BrokerImage] = {}
         self._controller: BrokerId | None = None
         self._topics: dict[str, TopicImage] = {}
@@ -164,6 +171,7 @@ class ZooKeeperStore:
             version=self._images,
             brokers=dict(sorted(self._brokers.items())),
             drained=self._drained,
+            broker_settings=self._broker_settings,
             topics=dict(sorted(self._topics.items())),
             deleted_topics=self._deleted,
             next_producer_id=self._next_producer_id,
@@ -220,7 +228,8 @@ class ZooKeeperStore:
             if data is not None:
                 self._next_producer_id = facts_json.decode_producer_ids(data, path)
         elif path == CLUSTER and data is not None:
-            self._cluster_id, self._drained = facts_json.decode_cluster(data, path)
+            cluster = facts_json.decode_cluster(data, path)
+            self._cluster_id, self._drained, self._broker_settings = cluster
 
     def _take_topic(self, path: str, data: bytes | None, version: int) -> None:
         name = path.removeprefix(f"{TOPICS}/")
@@ -262,9 +271,12 @@ class ZooKeeperStore:
             operations.append(self._replacement(DELETED, data))
         elif is_guarded:
             operations.append(self._guard())
-        if after.drained != before.drained:
-            data = facts_json.encode_cluster(after.cluster_id, after.drained)
-            operations.append(self._replacement(CLUSTER, data))
+        old_cluster, cluster = (
+            facts_json.encode_cluster(facts.cluster_id, facts.drained, facts.broker_settings)
+            for facts in (before, after)
+        )
+        if cluster != old_cluster:
+            operations.append(self._replacement(CLUSTER, cluster))
         if after.next_producer_id != before.next_producer_id:
             data = facts_json.encode_producer_ids(after.next_producer_id)
             operations.append(self._replacement(PRODUCER_IDS, data))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     InvalidReplicationAssignmentError,
     NoReassignmentInProgressError,
@@ -25,6 +27,7 @@ from tests.system.kafka.drivers.remote import JavaDriver
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
 # The first three, which have the registry; and one that is stopped now and then.
 KEPT = (1, 2, 3)
 SPARE = 4
@@ -215,5 +218,47 @@ def test_the_tools_that_come_with_kafka(
         assert "No partition reassignments found." in java.tool(REASSIGN, *where, "--list")
         java.tool(ELECT, *where, "--election-type", "preferred", "--all-topic-partitions")
         until(lambda: leaders(admin, orders) == [4, 4], "the preferred broker leads")
+    finally:
+        java.close()
+
+
+def test_the_quorum_of_meta_servers_is_described(
+    bootstrap: str, kafka_python: KafkaAdminClient
+) -> None:
+    """R-REP-5 as Kafka's tools show it: three brokers keep the facts, the fourth follows them."""
+    quorum = kafka_python.describe_metadata_quorum()
+    [[partition]] = [topic["partitions"] for topic in quorum["topics"]]
+    assert partition["leader_id"] in KEPT
+    assert [voter["replica_id"] for voter in partition["current_voters"]] == list(KEPT)
+    assert partition["high_watermark"] > 0
+    assert [observer["replica_id"] for observer in partition["observers"]] == [SPARE]
+    java = JavaDriver(bootstrap)
+    try:
+        where = ("--bootstrap-server", bootstrap)
+        tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+        printed = java.tool(tool, *where, "describe", "--status")
+    finally:
+        java.close()
+    leader, epoch = partition["leader_id"], partition["leader_epoch"]
+    assert re.search(rf"LeaderId:\s+{leader}\s+LeaderEpoch:\s+{epoch}\s", printed), printed
+
+
+def test_a_default_that_is_changed_holds_on_every_broker(
+    bootstrap: str, kafka_python: KafkaAdminClient
+) -> None:
+    """R-NET-5: KIP-226, kept by the registry and followed by all."""
+    java = JavaDriver(bootstrap)
+    where = ("--bootstrap-server", bootstrap, "--entity-type", "brokers", "--entity-default")
+
+    def segments() -> set[str]:
+        brokers = [ConfigResource(ConfigResourceType.BROKER, str(each)) for each in (*KEPT, SPARE)]
+        described = kafka_python.describe_configs(brokers, config_filter="all")["broker"]
+        return {described[str(each)]["log.segment.bytes"]["value"] for each in (*KEPT, SPARE)}
+
+    try:
+        java.tool(CONFIGS, *where, "--alter", "--add-config", "log.segment.bytes=2097152")
+        until(lambda: segments() == {"2097152"}, "all know it")
+        java.tool(CONFIGS, *where, "--alter", "--delete-config", "log.segment.bytes")
+        until(lambda: "2097152" not in segments(), "all have let it go")
     finally:
         java.close()

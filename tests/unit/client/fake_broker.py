@@ -347,6 +347,11 @@ class FakeBroker(FakeState):
         self._server: Server | None = None
         self._polls: list[Callable[[], None]] = []
 
+    def _claimtopic(self, request: pb.ClaimTopicRequest, data: memoryview) -> Envelope:
+        if request.topic not in self.topics:
+            self.create(request.topic, self.partition_count)
+        return super()._claimtopic(request, data)
+
     async def __aenter__(self) -> FakeBroker:
         await self.start()
         return self

@@ -72,7 +72,7 @@ def test_names_may_be_written_three_ways() -> None:
     [
         ("delete", "delete", False, True),
         ("compact", "compact", True, False),
-        ("delete, compact", "compact,delete", True, True),
+        ("delete, compact", "delete,compact", True, True),
         ("compact,delete,compact", "compact,delete", True, True),
         ("none", "none", False, False),
     ],

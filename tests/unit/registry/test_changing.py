@@ -14,6 +14,7 @@ from penstock.model.errors import (
     InvalidPlacement,
     InvalidReplication,
     InvalidRequest,
+    UnsupportedVersion,
 )
 from penstock.model.ids import BrokerId
 from penstock.raft.membership import Node
@@ -119,3 +120,8 @@ async def test_the_end_of_a_deletion_of_nothing_is_nothing(tmp_path: Path) -> No
     before = registry.image
     await registry.finish_deletion("orders")
     assert registry.image is before
+
+
+async def test_who_keeps_the_facts_is_told_where_that_is_a_quorum_of_ours() -> None:
+    with pytest.raises(UnsupportedVersion, match="have tools of their own"):
+        await SharedFacts([broker(1)]).describe_quorum()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import CorruptLog, DiskFull, TopicExists, UnknownTopic
+from penstock.model.errors import ChangedMeanwhile, CorruptLog, DiskFull, TopicExists, UnknownTopic
 from penstock.model.ids import BrokerId
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.registry.embedded import EmbeddedRegistry
@@ -117,3 +117,13 @@ def test_a_journal_of_another_version_is_an_error(tmp_path: Path) -> None:
     write_journal(OsDirectory(str(tmp_path)), "registry.journal", b'{"topics": 3}')
     with pytest.raises(CorruptLog, match=r"registry\.journal"):
         open_registry(tmp_path)
+
+
+async def test_what_was_set_for_brokers_survives_a_restart(tmp_path: Path) -> None:
+    registry = open_registry(tmp_path)
+    await registry.change_broker_settings("", {"retention_ms": "5"}, seen={})
+    with pytest.raises(ChangedMeanwhile):
+        await registry.change_broker_settings("", {"retention_ms": "6"}, seen={})
+    assert open_registry(tmp_path).image.broker_settings == {"": {"retention_ms": "5"}}
+    await registry.change_broker_settings("", {}, seen={"retention_ms": "5"})
+    assert open_registry(tmp_path).image.broker_settings == {}

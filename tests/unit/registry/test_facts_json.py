@@ -43,6 +43,7 @@ FACTS = Facts(
         BrokerId(2): replace(broker(2), is_alive=False),
     },
     drained=frozenset(ids(2, 7)),
+    broker_settings={"": {"retention_ms": "6"}, "2": {"batch_bytes_max": "2000"}},
     topics={"orders": ORDERS},
     deleted_topics=(DELETION,),
     next_producer_id=3000,
@@ -56,8 +57,9 @@ def test_each_document_reads_back() -> None:
     assert facts_json.decode_broker(facts_json.encode_broker(one), "b") == one
     deletions = facts_json.encode_deletions([DELETION])
     assert facts_json.decode_deletions(deletions, "d") == (DELETION,)
-    stamp = facts_json.encode_cluster("cluster", ids(7, 2))
-    assert facts_json.decode_cluster(stamp, "c") == ("cluster", frozenset(ids(2, 7)))
+    for settings in (FACTS.broker_settings, {}):
+        stamp = facts_json.encode_cluster("cluster", ids(7, 2), settings)
+        assert facts_json.decode_cluster(stamp, "c") == ("cluster", frozenset(ids(2, 7)), settings)
     assert facts_json.decode_producer_ids(facts_json.encode_producer_ids(5), "p") == 5
 
 

@@ -100,8 +100,10 @@ async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> 
     check_public(name)
     give_up_at = context.loop.time() + _SETTING_S
     while True:
-        if may_create and not context.topics.is_known(name):
-            await context.topics.create_missing([name], {"exclusive_producer": "yes"})
+        may_make = may_create and context.config.auto_create_topics
+        if may_make and not context.partitions.is_closing:
+            # Also one that was just deleted: who claims it anew knows nothing of that one.
+            await context.topics.keep(name, 0, {"exclusive_producer": "yes"})
         topic = context.topics.find(name)
         if context.topics.effective_config(topic).exclusive_producer == "yes":
             return topic

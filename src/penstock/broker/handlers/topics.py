@@ -16,7 +16,7 @@ async def metadata(context: Context, request: pb.MetadataRequest) -> pb.Metadata
     if request.create_missing:
         for name in request.topics:
             try:
-                await context.topics.create_missing([name])
+                await context.topics.create_missing(name)
             except PenstockError as error:
                 failures[name] = error
     image = context.registry.image

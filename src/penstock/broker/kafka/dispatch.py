@@ -30,7 +30,12 @@ Handler = Callable[[Context, Call], Any]
 
 # Which module of `broker.kafka.handlers` answers what, by a function that is called as its API.
 _MODULES: Final[dict[str, tuple[Api, ...]]] = {
-    "cluster": (apis.DESCRIBE_ACLS, apis.DESCRIBE_CLUSTER, apis.DESCRIBE_LOG_DIRS),
+    "cluster": (
+        apis.ALTER_REPLICA_LOG_DIRS,
+        apis.DESCRIBE_ACLS,
+        apis.DESCRIBE_CLUSTER,
+        apis.DESCRIBE_LOG_DIRS,
+    ),
     "configs": (
         apis.ALTER_CONFIGS,
         apis.DESCRIBE_CONFIGS,
@@ -40,6 +45,7 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
     "consumer_groups": (apis.CONSUMER_GROUP_DESCRIBE, apis.CONSUMER_GROUP_HEARTBEAT),
     "fetch": (apis.FETCH,),
     "group_offsets": (apis.OFFSET_COMMIT, apis.OFFSET_DELETE, apis.OFFSET_FETCH),
+    "features": (apis.UPDATE_FEATURES,),
     "groups": (
         apis.DELETE_GROUPS,
         apis.DESCRIBE_GROUPS,
@@ -54,6 +60,7 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
     "offsets": (apis.LIST_OFFSETS, apis.OFFSET_FOR_LEADER_EPOCH),
     "produce": (apis.PRODUCE,),
     "producers": (apis.DESCRIBE_PRODUCERS, apis.INIT_PRODUCER_ID),
+    "quorum": (apis.DESCRIBE_QUORUM,),
     "reassignments": (
         apis.ALTER_PARTITION_REASSIGNMENTS,
         apis.ELECT_LEADERS,

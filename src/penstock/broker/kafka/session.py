@@ -20,7 +20,17 @@ from penstock.model.errors import PenstockError, ProtocolError, StorageError, Un
 from penstock.model.limits import KAFKA_PRODUCES_IN_FLIGHT_MAX, KAFKA_REQUEST_BYTES_MAX
 from penstock.net.connection import Connection, Pause
 from penstock.protocol.kafka import frames
-from penstock.protocol.kafka.apis import API_VERSIONS, APIS, PRODUCE
+from penstock.protocol.kafka.apis import (
+    API_VERSIONS,
+    APIS,
+    CONSUMER_GROUP_HEARTBEAT,
+    FETCH,
+    HEARTBEAT,
+    JOIN_GROUP,
+    PRODUCE,
+    SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
+)
 from penstock.protocol.kafka.codec import read_message
 from penstock.protocol.kafka.frames import body_position, encode_answer, read_head
 
@@ -28,6 +38,18 @@ logger = logging.getLogger(__name__)
 
 # As Kafka's connections.max.idle.ms: there is no way to ask a Kafka client whether it is there.
 IDLE_S_MAX: Final = 10 * 60
+# What consumers ask on the connections by which they look for topics, too.
+_READING: Final = frozenset(
+    api.key
+    for api in (
+        FETCH,
+        JOIN_GROUP,
+        HEARTBEAT,
+        CONSUMER_GROUP_HEARTBEAT,
+        SHARE_GROUP_HEARTBEAT,
+        SHARE_FETCH,
+    )
+)
 _API_KEY: Final = Struct(f">{frames.LENGTH_BYTES}xh")
 
 
@@ -51,6 +73,7 @@ class KafkaSession:
         "_on_close",
         "_on_read_end",
         "connection",
+        "is_reader",
     )
 
     def __init__(
@@ -73,6 +96,8 @@ class KafkaSession:
         self._is_held = False
         self._is_draining = False
         self._on_close: dict[object, Callable[[], None]] = {}
+        # Whether it is a consumer's: its wish for a topic is another than a producer's.
+        self.is_reader = False
 
     @property
     def client_host(self) -> str:
@@ -138,6 +163,8 @@ class KafkaSession:
             return
         calls = self._calls
         calls.append(call)
+        if call.api.key in _READING:
+            self.is_reader = True
         self._dispatch(call)
         if calls and (call.api is not PRODUCE or len(calls) >= KAFKA_PRODUCES_IN_FLIGHT_MAX):
             self._is_held = True

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.kafka.setting_table import TOPIC_SETTINGS, KafkaSetting, SettingType
+from penstock.broker.topic_defaults import TopicDefaults
 from penstock.model import topic_config
 from penstock.model.errors import InvalidConfig, InvalidRequest
 from penstock.model.topic_config import KEPT, TopicConfig
@@ -25,8 +26,11 @@ class Source(IntEnum):
     """Where a value comes from, as DescribeConfigs tells it (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
 
 
 class OperationKind(IntEnum):
@@ -92,22 +96,24 @@ _DEFAULTS: Final = TopicConfig().as_text() | dict(KEPT)
 
 # Kafka's names of a broker's settings; those it has no name for are `penstock.` and ours.
 _BROKER_NAMES: Final = {
-    "data": "log.dirs",
-    "listen": "listeners",
-    "advertise": "advertised.listeners",
-    "broker_id": "node.id",
-    "auto_create_topics": "auto.create.topics.enable",
-    "partitions_default": "num.partitions",
-    "connections_max": "max.connections",
-    "frame_bytes_max": "socket.request.max.bytes",
-    "retention_check_ms": "log.retention.check.interval.ms",
-    "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
-    "group_session_timeout_ms_min": "group.min.session.timeout.ms",
-    "group_session_timeout_ms_max": "group.max.session.timeout.ms",
-    "group_members_max": "group.max.size",
-    "group_consumer_session_timeout_ms": "group.consumer.session.timeout.ms",
-    "group_consumer_heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
+    "data": ("log.dirs", "log.dir"),
+    "listen": ("listeners",),
+    "advertise": ("advertised.listeners",),
+    "broker_id": ("node.id", "broker.id"),
+    "auto_create_topics": ("auto.create.topics.enable",),
+    "partitions_default": ("num.partitions",),
+    "connections_max": ("max.connections",),
+    "frame_bytes_max": ("socket.request.max.bytes",),
+    "retention_check_ms": ("log.retention.check.interval.ms",),
+    "group_initial_rebalance_delay_ms": ("group.initial.rebalance.delay.ms",),
+    "group_session_timeout_ms_min": ("group.min.session.timeout.ms",),
+    "group_session_timeout_ms_max": ("group.max.session.timeout.ms",),
+    "group_members_max": ("group.max.size",),
+    "group_consumer_session_timeout_ms": ("group.consumer.session.timeout.ms",),
+    "group_consumer_heartbeat_interval_ms": ("group.consumer.heartbeat.interval.ms",),
 }
+_Layers: TypeAlias = tuple[tuple[Source, Mapping[str, str]], ...]
+
 # What tools look for and nobody can set here.
 _BROKER_FACTS: Final = (
     ("default.replication.factor", "1", SettingType.INT, "Replicas of a topic."),
@@ -115,12 +121,16 @@ _BROKER_FACTS: Final = (
 )
 
 
-def from_kafka(settings: Mapping[str, str | None]) -> dict[str, str]:
-    """Settings under Kafka's names as `Topics.create` and `Topics.alter` take them, checked."""
+def from_kafka(
+    settings: Mapping[str, str | None], rows: Mapping[str, KafkaSetting] = _BY_NAME
+) -> dict[str, str]:
+    """Settings under Kafka's names as `Topics.create` and `Topics.alter` take them, checked.
+
+    rows: by name, where it is not topics whose settings they are."""
     names: dict[str, str] = {}
     result: dict[str, str] = {}
     for given, text in settings.items():
-        row = _find(given)
+        row = _find(given, rows)
         if text is None:
             raise InvalidConfig(f"{given} has no value: give it one, or leave it out.")
         own = row.to_own(text)
@@ -133,7 +143,10 @@ def from_kafka(settings: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def change(
-    settings: Mapping[str, str], defaults: TopicConfig, operations: Iterable[Operation]
+    settings: Mapping[str, str],
+    defaults: TopicConfig,
+    operations: Iterable[Operation],
+    rows: Mapping[str, KafkaSetting] = _BY_NAME,
 ) -> Changes:
     """What IncrementalAlterConfigs makes of a topic's own settings; the broker's defaults are
     what a list is added to, or taken from, where the topic does not say it itself."""
@@ -142,7 +155,7 @@ def change(
     reset: list[str] = []
     named: set[str] = set()
     for operation in operations:
-        row = _find(operation.name)
+        row = _find(operation.name, rows)
         if operation.name in named:
             raise InvalidRequest(f"{operation.name} is changed twice in one request: change once.")
         named.add(operation.name)
@@ -160,27 +173,31 @@ def change(
                     "1 (delete), 2 (append) and 3 (subtract)."
                 )
     # Tools that copy a description (MirrorMaker) send both names of a setting that has two.
-    new = from_kafka(changed)
+    new = from_kafka(changed, rows)
     for own_name in reset:
         if own_name in new:
             raise InvalidRequest(f"{own_name} is changed twice in one request: set or delete it.")
     return Changes(settings=new, reset=tuple(dict.fromkeys(reset)))
 
 
-def replace_all(settings: Mapping[str, str], given: Mapping[str, str | None]) -> Changes:
+def replace_all(
+    settings: Mapping[str, str],
+    given: Mapping[str, str | None],
+    rows: Mapping[str, KafkaSetting] = _BY_NAME,
+) -> Changes:
     """What AlterConfigs makes of a topic's own settings: those it names are all it has."""
-    new = from_kafka(given)
+    new = from_kafka(given, rows)
     return Changes(settings=new, reset=tuple(name for name in settings if name not in new))
 
 
-def describe(topic: TopicImage, defaults: TopicConfig) -> list[DescribedSetting]:
+def describe(topic: TopicImage, defaults: TopicDefaults) -> list[DescribedSetting]:
     """Every setting of the topic, on a broker with these defaults."""
-    values = _values(topic.settings, defaults)
-    broker = defaults.as_text()
+    values = _values(topic.settings, defaults.effective)
+    layers = _layers(defaults)
     described: list[DescribedSetting] = []
     for row in TOPIC_SETTINGS:
         value = row.from_own(values[row.own_name])
-        synonyms = _broker_synonyms(row, broker)
+        synonyms = _broker_synonyms(row, layers)
         source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
         if row.own_name in topic.settings:
             source = Source.DYNAMIC_TOPIC_CONFIG
@@ -199,32 +216,40 @@ def describe(topic: TopicImage, defaults: TopicConfig) -> list[DescribedSetting]
     return described
 
 
-def describe_broker(config: BrokerConfig) -> list[DescribedSetting]:
-    """What a broker was started with. None of it can be changed while it runs."""
+def describe_broker(
+    config: BrokerConfig, defaults: TopicDefaults, address: str
+) -> list[DescribedSetting]:
+    """What a broker was started with, and what of it was changed while it runs. address: where
+    clients are told that it is."""
     described = [
         _fixed(name, value, kind, Source.DEFAULT_CONFIG, documentation)
         for name, value, kind, documentation in _BROKER_FACTS
     ]
-    defaults = BrokerConfig()
+    built_in = BrokerConfig()
     for field in fields(BrokerConfig):
         if field.name == "topic_defaults":
             continue
         # A password is for nobody who may only ask.
         shown = "registry_shown" if field.name == "registry" else field.name
         value = getattr(config, shown)
-        is_default = value == getattr(defaults, field.name)
-        described.append(
+        is_default = value == getattr(built_in, field.name)
+        if field.name == "advertise":
+            value = address
+        if field.name in ("advertise", "listen"):
+            value = _listeners(value)
+        described.extend(
             _fixed(
-                _BROKER_NAMES.get(field.name, f"penstock.{field.name}"),
+                name,
                 _text(value),
                 _type(field.name, value),
                 Source.DEFAULT_CONFIG if is_default else Source.STATIC_BROKER_CONFIG,
                 f"The setting {field.name} of a broker.",
             )
+            for name in _BROKER_NAMES.get(field.name, (f"penstock.{field.name}",))
         )
-    broker = config.topic_defaults.as_text()
+    layers = _layers(defaults)
     for row in TOPIC_SETTINGS:
-        synonyms = _broker_synonyms(row, broker)
+        synonyms = _broker_synonyms(row, layers)
         if synonyms:
             described.append(
                 DescribedSetting(
@@ -232,7 +257,7 @@ def describe_broker(config: BrokerConfig) -> list[DescribedSetting]:
                     value=synonyms[0].value,
                     type=row.type,
                     source=synonyms[0].source,
-                    read_only=True,
+                    read_only=row.own_name not in topic_config.NAMES,
                     synonyms=synonyms,
                     documentation=row.documentation,
                 )
@@ -240,10 +265,10 @@ def describe_broker(config: BrokerConfig) -> list[DescribedSetting]:
     return sorted(described, key=lambda setting: setting.name)
 
 
-def _find(given: str) -> KafkaSetting:
-    row = _BY_NAME.get(_ALIASES.get(given, given))
+def _find(given: str, rows: Mapping[str, KafkaSetting]) -> KafkaSetting:
+    row = rows.get(_ALIASES.get(given, given))
     if row is None:
-        near = get_close_matches(given, _BY_NAME, n=1)
+        near = get_close_matches(given, rows, n=1)
         hint = f". Did you mean {near[0]}?" if near else ""
         # Kafka's own words, which tools and people know.
         raise InvalidConfig(f"Unknown topic config name: {given}{hint}")
@@ -256,17 +281,37 @@ def _values(settings: Mapping[str, str], defaults: TopicConfig) -> dict[str, str
     return dict(KEPT) | effective.as_text() | topic_config.kept_settings(settings)
 
 
-def _broker_synonyms(row: KafkaSetting, broker: Mapping[str, str]) -> tuple[Synonym, ...]:
+def _layers(defaults: TopicDefaults) -> _Layers:
+    """What brokers say of topics' settings, the strongest first."""
+    configured = defaults.configured.as_text()
+    return (
+        (Source.DYNAMIC_BROKER_CONFIG, defaults.here),
+        (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, defaults.everywhere),
+        (
+            Source.STATIC_BROKER_CONFIG,
+            {name: text for name, text in configured.items() if text != _DEFAULTS[name]},
+        ),
+        (Source.DEFAULT_CONFIG, _DEFAULTS),
+    )
+
+
+def _broker_synonyms(row: KafkaSetting, layers: _Layers) -> tuple[Synonym, ...]:
     """What the broker says of a topic's setting, the strongest first."""
     if not row.broker_name:
         return ()
-    default = _DEFAULTS[row.own_name]
-    value = broker.get(row.own_name, default)
-    built_in = Synonym(row.broker_name, row.from_own(default), Source.DEFAULT_CONFIG)
-    if value == default:
-        return (built_in,)
-    static = Synonym(row.broker_name, row.from_own(value), Source.STATIC_BROKER_CONFIG)
-    return (static, built_in)
+    return tuple(
+        Synonym(row.broker_name, row.from_own(settings[row.own_name]), source)
+        for source, settings in layers
+        if row.own_name in settings
+    )
+
+
+def _listeners(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """As Kafka writes them. A Unix socket is none of its listeners, and stays as it is."""
+    addresses = (value,) if isinstance(value, str) else value
+    return tuple(
+        each if each.startswith("unix:") else f"PLAINTEXT://{each}" for each in addresses if each
+    )
 
 
 def _items(text: str) -> list[str]:

@@ -74,6 +74,7 @@ OFFSET_FOR_LEADER_EPOCH: Final = Api(23, "OffsetForLeaderEpoch", 2, 4, 4)
 DESCRIBE_ACLS: Final = Api(29, "DescribeAcls", 1, 3, 2)
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", 1, 4, 4)
 ALTER_CONFIGS: Final = Api(33, "AlterConfigs", 0, 2, 2)
+ALTER_REPLICA_LOG_DIRS: Final = Api(34, "AlterReplicaLogDirs", 1, 2, 2)
 DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", 1, 5, 2)
 CREATE_PARTITIONS: Final = Api(37, "CreatePartitions", 0, 3, 2)
 DELETE_GROUPS: Final = Api(42, "DeleteGroups", 0, 2, 2)
@@ -82,6 +83,8 @@ INCREMENTAL_ALTER_CONFIGS: Final = Api(44, "IncrementalAlterConfigs", 0, 1, 1)
 ALTER_PARTITION_REASSIGNMENTS: Final = Api(45, "AlterPartitionReassignments", 0, 1, 0)
 LIST_PARTITION_REASSIGNMENTS: Final = Api(46, "ListPartitionReassignments", 0, 0, 0)
 OFFSET_DELETE: Final = Api(47, "OffsetDelete", 0, 0, None)
+DESCRIBE_QUORUM: Final = Api(55, "DescribeQuorum", 0, 2, 0)
+UPDATE_FEATURES: Final = Api(57, "UpdateFeatures", 0, 2, 0)
 DESCRIBE_CLUSTER: Final = Api(60, "DescribeCluster", 0, 2, 0)
 DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", 0, 0, 0)
 CONSUMER_GROUP_HEARTBEAT: Final = Api(68, "ConsumerGroupHeartbeat", 0, 1, 0)
@@ -121,6 +124,7 @@ APIS: Final[dict[int, Api]] = {
         DESCRIBE_ACLS,
         DESCRIBE_CONFIGS,
         ALTER_CONFIGS,
+        ALTER_REPLICA_LOG_DIRS,
         DESCRIBE_LOG_DIRS,
         CREATE_PARTITIONS,
         DELETE_GROUPS,
@@ -129,6 +133,8 @@ APIS: Final[dict[int, Api]] = {
         ALTER_PARTITION_REASSIGNMENTS,
         LIST_PARTITION_REASSIGNMENTS,
         OFFSET_DELETE,
+        DESCRIBE_QUORUM,
+        UPDATE_FEATURES,
         DESCRIBE_CLUSTER,
         DESCRIBE_PRODUCERS,
         CONSUMER_GROUP_HEARTBEAT,

@@ -51,6 +51,7 @@ from penstock.registry.metaserver.lease import Lease
 from penstock.registry.metaserver.link import MetaLink
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS
 from penstock.registry.metaserver.state import NO_VERSION
+from penstock.registry.quorum import Quorum, Voter
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +137,20 @@ class MetaRegistry(ChangingRegistry):
     @property
     def is_controller(self) -> bool:
         return self._lease.is_held
+
+    async def describe_quorum(self) -> Quorum:
+        request = pb.MetaLeaderRequest()
+        answer, _ = await self._link.call(
+            calls.META_LEADER, request, patience_s=self._patience_s, answer_s=_ANSWER_S
+        )
+        if not answer.voters:
+            raise RegistryUnavailable("The meta servers elect another leader: ask again.")
+        return Quorum(
+            leader=answer.leader,
+            term=answer.term,
+            commit_offset=answer.commit_offset,
+            voters=tuple(Voter(each.id, each.address, each.end_offset) for each in answer.voters),
+        )
 
     async def catch_up(self) -> None:
         # Only everything is told with a proof that it is the latest.

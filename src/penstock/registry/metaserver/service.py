@@ -214,7 +214,17 @@ class MetaService:
             response.leader = leader.broker
             response.address = self._addresses[leader.broker]
             response.term = self._participant.term
+        if self.machine.replica.is_leader:
+            self._add_voters(response)
         caller.answer(message_id, calls.META_LEADER.number, response.SerializeToString())
+
+    def _add_voters(self, response: pb.MetaLeaderResponse) -> None:
+        participant, log = self._participant, self.machine.replica.log
+        response.commit_offset = participant.commit_offset
+        for node in sorted(participant.membership.voters):
+            end_offset = participant.matches.get(node, log.next_offset)
+            address = self._addresses[node.broker]
+            response.voters.add(id=node.broker, address=address, end_offset=end_offset)
 
     def _snapshot(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
         """Of any server: what is applied was committed, whoever leads."""

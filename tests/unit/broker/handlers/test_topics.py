@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from penstock.client.client import connect
 from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     DiskFull,
@@ -17,10 +18,12 @@ from penstock.model.errors import (
     TopicExists,
     UnknownTopic,
 )
+from penstock.model.limits import DELETED_TOPIC_STAYS_MS
+from penstock.net.clock import SystemClock
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, batch, running
+from tests.support import ManualClock, RawClient, batch, running
 
 
 async def metadata(
@@ -225,3 +228,32 @@ async def _grow(client: RawClient, topic: str, partitions: int) -> None:
     for total in range(2, partitions + 1):
         request = pb.AddPartitionsRequest(name=topic, total=total)
         await client.channel.call(calls.ADD_PARTITIONS, request)
+
+
+async def test_a_deleted_topic_is_not_made_again_by_who_still_writes_to_it() -> None:
+    """R-CORE-4: a producer of ours is told that it was deleted; after a while it may have one."""
+    clock = ManualClock(SystemClock().now_ms())
+    async with running(clock=clock) as (broker, _), connect(broker.addresses[0]) as mq:
+        await mq.publish("orders", b"tea")
+        await mq.admin.delete_topic("orders")
+        with pytest.raises(UnknownTopic, match="'orders' was deleted"):
+            await mq.publish("orders", b"more tea")
+        await mq.admin.create_topic("orders")
+        await mq.publish("orders", b"tea")
+        await mq.admin.delete_topic("orders")
+        clock.time_ms += DELETED_TOPIC_STAYS_MS
+        await mq.publish("orders", b"tea again")
+
+
+@pytest.mark.parametrize("passed_ms", [0, DELETED_TOPIC_STAYS_MS])
+async def test_an_exclusive_topic_is_not_made_open_under_its_holder(passed_ms: int) -> None:
+    """R-CORE-6: it was for one producer alone; one that everybody may write to is another."""
+    clock = ManualClock(SystemClock().now_ms())
+    async with running(clock=clock) as (broker, _), connect(broker.addresses[0]) as mq:
+        async with mq.producer(exclusive="refuse", linger_ms=0) as holder:
+            await holder.publish("ledger", b"first")
+            await mq.admin.delete_topic("ledger")
+            clock.time_ms += passed_ms
+            with pytest.raises(UnknownTopic):
+                await holder.publish("ledger", b"second")
+        assert "ledger" not in [topic.name for topic in await mq.admin.list_topics()]

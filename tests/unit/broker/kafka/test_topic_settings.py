@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from penstock.broker.config import BrokerConfig
+from penstock.broker.kafka.broker_settings import DYNAMIC
 from penstock.broker.kafka.setting_table import TOPIC_SETTINGS, SettingType
 from penstock.broker.kafka.topic_settings import (
     DescribedSetting,
@@ -20,6 +21,7 @@ from penstock.broker.kafka.topic_settings import (
     from_kafka,
     replace_all,
 )
+from penstock.broker.topic_defaults import TopicDefaults
 from penstock.model.errors import InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicId
 from penstock.model.topic_config import INT64_MAX, TopicConfig, with_settings
@@ -32,7 +34,11 @@ def described(
     settings: dict[str, str], defaults: TopicConfig = DEFAULTS
 ) -> dict[str, DescribedSetting]:
     topic = TopicImage(name="orders", id=TopicId("0" * 32), partitions=(), settings=settings)
-    return {setting.name: setting for setting in describe(topic, defaults)}
+    return {setting.name: setting for setting in describe(topic, TopicDefaults(defaults))}
+
+
+def described_broker(config: BrokerConfig) -> list[DescribedSetting]:
+    return describe_broker(config, TopicDefaults(config.topic_defaults), "127.0.0.1:9092")
 
 
 def test_what_people_set_is_understood() -> None:
@@ -102,7 +108,7 @@ def test_a_topic_is_described_whole_with_sources() -> None:
         Synonym("log.retention.ms", "1000", Source.STATIC_BROKER_CONFIG),
         Synonym("log.retention.ms", "259200000", Source.DEFAULT_CONFIG),
     )
-    assert settings["cleanup.policy"].value == "compact,delete"
+    assert settings["cleanup.policy"].value == "delete,compact"
 
     segment = settings["segment.ms"]
     assert (segment.value, segment.source) == ("2000", Source.STATIC_BROKER_CONFIG)
@@ -237,16 +243,20 @@ def test_a_broker_is_described_by_kafkas_names_where_there_are_any() -> None:
         partitions_default=3,
         topic_defaults=replace(DEFAULTS, retention_ms=1000),
     )
-    settings = {setting.name: setting for setting in describe_broker(config)}
+    settings = {setting.name: setting for setting in described_broker(config)}
     values = {name: setting.value for name, setting in settings.items()}
     assert values["num.partitions"] == "3"
-    assert values["listeners"] == "a:1,b:2"
+    assert values["listeners"] == "PLAINTEXT://a:1,PLAINTEXT://b:2"
+    assert values["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9092"
+    assert values["broker.id"] == values["node.id"] == "1"
+    assert values["log.dir"] == values["log.dirs"] == "penstock-data"
     assert values["auto.create.topics.enable"] == "true"
     assert values["log.retention.ms"] == "1000"
     assert values["message.max.bytes"] == "1048576"
     assert values["default.replication.factor"] == "1"
     assert values["penstock.partitions_per_topic_max"] == "10"
-    assert all(setting.read_only for setting in settings.values())
+    changeable = {name for name, setting in settings.items() if not setting.read_only}
+    assert changeable == set(DYNAMIC)
     assert settings["num.partitions"].source is Source.STATIC_BROKER_CONFIG
     assert settings["num.partitions"].type is SettingType.INT
     assert settings["log.retention.ms"].source is Source.STATIC_BROKER_CONFIG
@@ -257,13 +267,15 @@ def test_a_broker_is_described_by_kafkas_names_where_there_are_any() -> None:
 
 def test_a_password_is_told_to_nobody() -> None:
     config = BrokerConfig(registry="zookeeper://ann:secret@h1:2181/penstock")
-    values = {setting.name: setting.value for setting in describe_broker(config)}
+    values = {setting.name: setting.value for setting in described_broker(config)}
     assert values["penstock.registry"] == "zookeeper://h1:2181/penstock"
 
 
 def test_no_setting_of_a_broker_is_left_out_or_told_twice() -> None:
-    told = [setting.name for setting in describe_broker(BrokerConfig())]
+    told = [setting.name for setting in described_broker(BrokerConfig())]
     assert len(told) == len(set(told))
     names_of_defaults = sum(bool(row.broker_name) for row in TOPIC_SETTINGS)
     facts = {"default.replication.factor", "delete.topic.enable"}
-    assert len(told) == len(fields(BrokerConfig)) - 1 + names_of_defaults + len(facts)
+    two_names = {"broker.id", "log.dir"}
+    others = len(fields(BrokerConfig)) - 1 + len(facts) + len(two_names)
+    assert len(told) == others + names_of_defaults

@@ -202,6 +202,10 @@ def test_who_does_not_lead_says_who_does(quorum: Quorum) -> None:
     assert response.leader == leader.node.broker
     assert response.address == f"127.0.0.1:{7000 + leader.node.broker}"
     assert response.term > 0
+    assert not response.voters, "only who leads knows how far they are"
+    told = leader.call(calls.META_LEADER, pb.MetaLeaderRequest()).response
+    assert [voter.id for voter in told.voters] == sorted(node.broker for node in quorum.hosts)
+    assert {voter.end_offset for voter in told.voters} == {told.commit_offset}
     unknown = follower.call(calls.PRODUCE, pb.ProduceRequest()).error
     assert isinstance(unknown, UnknownCall)
 

@@ -11,8 +11,15 @@ from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.metadata import controller_id
 from penstock.broker.partition import Partition
-from penstock.model.errors import InvalidRequest
-from penstock.protocol.kafka.errors import ErrorCode
+from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.ids import check_topic_name
+from penstock.protocol.kafka.errors import ErrorCode, code_of
+from penstock.protocol.kafka.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from penstock.protocol.kafka.messages.describe_acls import DescribeAclsResponse
 from penstock.protocol.kafka.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -65,7 +72,7 @@ def describe_log_dirs(context: Context, call: Call) -> DescribeLogDirsResponse:
         if wanted is None or partition.name in wanted:
             found.setdefault(partition.name.topic, []).append(_described(partition))
     result = DescribeLogDirsResult(
-        log_dir=os.path.abspath(context.config.data),
+        log_dir=_log_dir(context),
         topics=[DescribeLogDirsTopic(name, partitions) for name, partitions in found.items()],
     )
     try:
@@ -81,3 +88,38 @@ def _described(partition: Partition) -> DescribeLogDirsPartition:
         partition_index=partition.name.partition,
         partition_size=partition.replica.log.size_bytes,
     )
+
+
+def alter_replica_log_dirs(context: Context, call: Call) -> AlterReplicaLogDirsResponse:
+    """Copies are in the broker's one folder: whoever wants them there has what he wants
+    (KIP-113)."""
+    request: AlterReplicaLogDirsRequest = call.request
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for folder in request.dirs:
+        for topic in folder.topics:
+            results.setdefault(topic.name, []).extend(
+                AlterReplicaLogDirPartitionResult(
+                    number, _moved(context, topic.name, number, folder.path)
+                )
+                for number in topic.partitions
+            )
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(*result) for result in results.items()]
+    )
+
+
+def _moved(context: Context, topic: str, number: int, path: str) -> ErrorCode:
+    if path != _log_dir(context):
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    try:
+        partitions = context.topics.find(check_topic_name(topic)).partitions
+    except PenstockError as error:
+        return code_of(error)
+    if not 0 <= number < len(partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_here = context.partitions.get(topic, number) is not None
+    return ErrorCode.NONE if is_here else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+def _log_dir(context: Context) -> str:
+    return os.path.abspath(context.config.data)

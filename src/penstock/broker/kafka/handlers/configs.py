@@ -10,6 +10,13 @@ from typing import Final, Protocol
 
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
+from penstock.broker.kafka.broker_settings import (
+    DYNAMIC,
+    alter_loggers,
+    check_dynamic,
+    describe_everywhere,
+    describe_loggers,
+)
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.kafka.topic_settings import (
@@ -23,7 +30,7 @@ from penstock.broker.kafka.topic_settings import (
     replace_all,
 )
 from penstock.model.errors import InvalidRequest, PenstockError, UnsupportedVersion
-from penstock.model.ids import check_public, check_topic_name
+from penstock.model.ids import BrokerId, check_public, check_topic_name
 from penstock.model.topic_config import with_settings
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages import alter_configs as replacing
@@ -51,9 +58,10 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
 
 
-# Topics, brokers, brokers' loggers, client metrics, groups: of the last three there are none.
+# Topics, brokers, brokers' loggers, client metrics, groups: of the last two there are none.
 _KAFKA_RESOURCE_TYPES: Final = (2, 4, 8, 16, 32)
 
 
@@ -96,15 +104,30 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
 def _settings(context: Context, resource: DescribeConfigsResource) -> Iterable[DescribedSetting]:
     if resource.resource_type == ResourceType.TOPIC:
         topic = context.topics.find(check_topic_name(resource.resource_name))
-        settings = describe(topic, context.config.topic_defaults)
+        settings = describe(topic, context.topics.defaults)
     elif resource.resource_type == ResourceType.BROKER:
-        # No name means what holds for every broker of the cluster: nothing is set there.
-        settings = describe_broker(context.config) if _is_this(context, resource) else []
+        settings = _broker_settings(context)
+        if not _is_this(context, resource):  # what holds for every broker of the cluster
+            settings = describe_everywhere(context.topics.defaults, settings)
+    elif resource.resource_type == ResourceType.BROKER_LOGGER:
+        _check_is_this(context, resource)
+        settings = describe_loggers()
     else:
         raise _no_such_resource(resource)
     # Some clients say "all" with an empty list, and Kafka understands them.
     wanted = set(resource.configuration_keys or ())
     return [setting for setting in settings if not wanted or setting.name in wanted]
+
+
+def _broker_settings(context: Context) -> list[DescribedSetting]:
+    here = context.registry.image.brokers.get(BrokerId(context.config.broker_id))
+    address = context.config.advertise if here is None else here.address
+    return describe_broker(context.config, context.topics.defaults, address)
+
+
+def _check_is_this(context: Context, resource: _Resource) -> None:
+    if not _is_this(context, resource):
+        raise InvalidRequest("Loggers are those of one broker: name it by its id.")
 
 
 def _is_this(context: Context, resource: _Resource) -> bool:
@@ -143,10 +166,13 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
     responses = []
     for resource in request.resources:
         given = {setting.name: setting.value for setting in resource.configs}
+        names = list(given)
         unset = [setting.name for setting in resource.configs if setting.value is None]
         make_changes = partial(replace_all, given=given)
+        if resource.resource_type == ResourceType.BROKER:
+            make_changes = partial(replace_all, given=given, rows=DYNAMIC)
         code, message = await _alter(
-            context, resource, twice, unset, make_changes, request.validate_only
+            context, resource, twice, names, unset, make_changes, request.validate_only
         )
         responses.append(
             replacing.AlterConfigsResourceResponse(
@@ -164,19 +190,26 @@ async def incremental_alter_configs(
     twice = repeated(map(_name, request.resources))
     responses = []
     for resource in request.resources:
-        make_changes = partial(
-            change,
-            defaults=context.config.topic_defaults,
-            operations=_operations(resource.configs),
-        )
+        operations = _operations(resource.configs)
+        names = [operation.name for operation in operations]
+        defaults = context.topics.defaults
+        make_changes = partial(change, defaults=defaults.effective, operations=operations)
+        if resource.resource_type == ResourceType.BROKER:
+            below = defaults.below_here if resource.resource_name else defaults.configured
+            make_changes = partial(change, defaults=below, operations=operations, rows=DYNAMIC)
         unset = [
             setting.name
             for setting in resource.configs
             if setting.value is None and setting.config_operation != OperationKind.DELETE
         ]
-        code, message = await _alter(
-            context, resource, twice, unset, make_changes, request.validate_only
-        )
+        if resource.resource_type == ResourceType.BROKER_LOGGER:
+            code, message = _alter_loggers(
+                context, resource, twice, operations, request.validate_only
+            )
+        else:
+            code, message = await _alter(
+                context, resource, twice, names, unset, make_changes, request.validate_only
+            )
         responses.append(
             changing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -196,28 +229,47 @@ async def _alter(
     context: Context,
     resource: _Resource,
     twice: set[str],
+    names: Sequence[str],
     unset: Sequence[str],
     make_changes: Callable[[Mapping[str, str]], Changes],
     validate_only: bool,
 ) -> tuple[int, str | None]:
-    """Change one topic's settings; an error code, and a sentence where it is one."""
+    """Change a topic's or broker's settings; an error code, and a sentence where it is one."""
     try:
         check_once(_name(resource), twice)
-        if resource.resource_type == ResourceType.BROKER:
-            raise InvalidRequest(
-                "A broker's settings cannot be changed while it runs: restart it with others."
-            )
-        if resource.resource_type != ResourceType.TOPIC:
-            raise _no_such_resource(resource)
         name = resource.resource_name
-        check_public(name)
+        if resource.resource_type == ResourceType.BROKER:
+            _is_this(context, resource)
+            check_dynamic(names, _broker_settings(context))
+        elif resource.resource_type == ResourceType.TOPIC:
+            check_public(name)
+        else:
+            raise _no_such_resource(resource)
         if unset:
             raise InvalidRequest(f"{unset[0]} has no value: give it one, or delete it.")
-        if validate_only:
+        if resource.resource_type == ResourceType.BROKER:
+            await context.topics.alter_defaults(name, make_changes, is_dry_run=validate_only)
+        elif validate_only:
             changes = make_changes(context.topics.find(name).settings)
-            with_settings(context.config.topic_defaults, changes.settings)
+            with_settings(context.topics.defaults.effective, changes.settings)
         else:
             await context.topics.alter_by(name, make_changes)
+    except PenstockError as error:
+        return code_of(error), error.message
+    return 0, None
+
+
+def _alter_loggers(
+    context: Context,
+    resource: _Resource,
+    twice: set[str],
+    operations: Sequence[Operation],
+    validate_only: bool,
+) -> tuple[int, str | None]:
+    try:
+        check_once(_name(resource), twice)
+        _check_is_this(context, resource)
+        alter_loggers(operations, validate_only=validate_only)
     except PenstockError as error:
         return code_of(error), error.message
     return 0, None
@@ -249,4 +301,8 @@ def list_config_resources(context: Context, call: Call) -> ListConfigResourcesRe
         ]
     if ResourceType.BROKER in wanted:
         resources += [ConfigResource(str(number), ResourceType.BROKER) for number in image.brokers]
+    if ResourceType.BROKER_LOGGER in wanted:
+        resources += [
+            ConfigResource(str(number), ResourceType.BROKER_LOGGER) for number in image.brokers
+        ]
     return ListConfigResourcesResponse(config_resources=resources)

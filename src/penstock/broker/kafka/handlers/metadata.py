@@ -47,7 +47,7 @@ def metadata(
         if topic.name and not _has_id(topic) and topic.name not in image.topics
     ]
     if missing and request.allow_auto_topic_creation and context.config.auto_create_topics:
-        return _create(context, missing, wanted)
+        return _create(context, missing, wanted, is_reader=call.session.is_reader)
     return _response(context, wanted)
 
 
@@ -71,12 +71,16 @@ def _refused(wanted: Sequence[MetadataRequestTopic]) -> MetadataResponse:
 
 
 async def _create(
-    context: Context, missing: Iterable[str], wanted: Sequence[MetadataRequestTopic]
+    context: Context,
+    missing: Iterable[str],
+    wanted: Sequence[MetadataRequestTopic],
+    *,
+    is_reader: bool,
 ) -> MetadataResponse:
     failures: dict[str, PenstockError] = {}
     for name in missing:
         try:
-            await context.topics.create_missing([name])
+            await context.topics.create_missing(name, is_reader=is_reader)
         except PenstockError as error:
             failures[name] = error
     return _response(context, wanted, failures)

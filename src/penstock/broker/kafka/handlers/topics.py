@@ -95,7 +95,7 @@ async def _create(
         CreatableTopicConfigs(
             setting.name, setting.value, setting.read_only, setting.source, setting.sensitive
         )
-        for setting in describe(made, context.config.topic_defaults)
+        for setting in describe(made, context.topics.defaults)
     ]
 
 

@@ -127,6 +127,7 @@ class Answers:
     client_host = "/127.0.0.1"
     connection: Any = None
     is_open = True
+    is_reader = False
 
     def __init__(self) -> None:
         self.response: Any = None

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from penstock.model.limits import DELETED_TOPIC_STAYS_MS
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.kafka.schema import ZERO_UUID
-from tests.kafka_support import KafkaClient, kafka_running
-from tests.unit.broker.kafka.talk import codes, create, topic_id
+from tests.kafka_support import KafkaClient, connect, kafka_running
+from tests.support import ManualClock
+from tests.unit.broker.kafka.talk import codes, create, fetch, topic_id
 
 
 async def ask(client: KafkaClient, *names: str, version: int = 12, creates: bool = True) -> Any:
@@ -111,6 +114,41 @@ async def test_missing_topics_are_not_made_where_that_is_not_wanted(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
             ]
             assert [topic.name for topic in response.topics] == ["new", "no good", ""]
+
+
+async def delete(client: KafkaClient, name: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name)])
+    response = await client.call(apis.DELETE_TOPICS, 6, request)
+    assert codes(response.responses) == [ErrorCode.NONE]
+
+
+async def test_a_deleted_topic_is_not_made_again_by_those_that_still_use_it() -> None:
+    """R-CORE-4: for a while by nobody, but whoever creates it gets it at once."""
+    clock = ManualClock()
+    async with kafka_running(clock=clock) as (_, client):
+        await create(client)
+        await delete(client, "orders")
+        clock.time_ms += DELETED_TOPIC_STAYS_MS - 1
+        assert codes((await ask(client, "orders")).topics) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert codes((await ask(client, "other")).topics) == [ErrorCode.NONE]
+        await create(client)
+        await delete(client, "orders")
+        clock.time_ms += DELETED_TOPIC_STAYS_MS
+        assert codes((await ask(client, "orders")).topics) == [ErrorCode.NONE], "a producer's"
+
+
+async def test_a_consumer_never_makes_a_deleted_topic_again() -> None:
+    clock = ManualClock()
+    async with kafka_running(clock=clock) as (broker, client):
+        await create(client)
+        await fetch(client)
+        await delete(client, "orders")
+        clock.time_ms += 100 * DELETED_TOPIC_STAYS_MS
+        assert codes((await ask(client, "orders")).topics) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert codes((await ask(client, "never-there")).topics) == [ErrorCode.NONE]
+        producer = await connect(broker)
+        assert codes((await ask(producer, "orders")).topics) == [ErrorCode.NONE]
+        await producer.close()
 
 
 async def test_topics_that_cannot_be_made_say_why() -> None:
