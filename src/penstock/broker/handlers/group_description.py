@@ -127,8 +127,7 @@ def _add_places(context: Context, group: Group, response: pb.DescribeGroupRespon
     }
     offsets = {
         (committed.topic, committed.partition): committed.offset
-        for committed in group.offsets
-        if context.groups.topic_id(committed.topic) == committed.topic_id
+        for committed in group.offsets.standing(context.groups.topic_id)
     }
     for topic, partition in sorted(owners.keys() | offsets.keys()):
         response.places.add(
