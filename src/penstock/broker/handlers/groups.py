@@ -68,7 +68,9 @@ async def commit_offsets(
         def change(groups: Coordinator, now_ms: int) -> Effects:
             if not request.member_id and groups.shared.has(request.group):
                 incarnation = uuid.uuid4().hex
-                return groups.shared.reset(answer, request.group, incarnation, _resets(offsets))
+                return groups.shared.reset(
+                    answer, request.group, incarnation, _resets(offsets), now_ms
+                )
             return groups.commit(answer, commit, now_ms)
 
         context.groups.submit(answer, change)

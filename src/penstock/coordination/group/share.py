@@ -124,9 +124,13 @@ class ShareGroup:
             effects.answer(ticket, error)
         return effects
 
-    def renew(self, incarnation: str, effects: Effects) -> None:
-        """What was said of the group so far, by those who lead its partitions, counts no more."""
-        self._put_facts(replace(self.facts, incarnation=incarnation), effects)
+    def renew(self, incarnation: str, now_ms: int, effects: Effects) -> None:
+        """What was said of the group so far, by those who lead its partitions, counts no more. One
+        that nobody was ever in is there from now on."""
+        facts = self._facts or ShareFacts(
+            incarnation=incarnation, settings=first_settings(None), empty_since_ms=now_ms
+        )
+        self._put_facts(replace(facts, incarnation=incarnation), effects)
 
     def on_topics_changed(self) -> None:
         """Topics have come, gone or grown: the next heartbeat looks at them again."""
@@ -218,6 +222,8 @@ class ShareGroup:
             assert request.new_incarnation, "the shell makes one"
             settings = first_settings(request.settings)
             self._facts = ShareFacts(incarnation=request.new_incarnation, settings=settings)
+        elif self._is_unused:
+            self._facts = replace(self._facts, settings=first_settings(request.settings))
         if membership is not known:
             self._members[member_id] = membership
             effects.record(encode_member(self.name, member_id, membership))
@@ -246,8 +252,13 @@ class ShareGroup:
                 )
         elif member_id not in self._members and len(self._members) >= self._config.members_max:
             raise GroupFull(f"The group has {len(self._members)} members, which is the limit.")
-        if request.settings is not None and self._facts is not None:
+        if request.settings is not None and self._facts is not None and not self._is_unused:
             check_agrees(self.name, self._facts.settings, request.settings)
+
+    @property
+    def _is_unused(self) -> bool:
+        """Whether nobody was ever in it: an operator has said where it begins, and no more."""
+        return self.facts.epoch == 0
 
     def _check_member(self, member_id: str) -> None:
         if member_id not in self._members:

@@ -102,21 +102,56 @@ class SharedGroups:
 
     # --- people --------------------------------------------------------------------------------
 
+    def begin(
+        self,
+        ticket: Ticket,
+        name: str,
+        incarnation: str,
+        resets: Sequence[ShareReset],
+        now_ms: int,
+    ) -> Effects:
+        """Let a group begin elsewhere, also one that there is not yet. Answered with None."""
+        self._table.point_to_point.check(name, {wanted.topic for wanted in resets})
+        check_group_name(name)
+        group = self._table.get(name)
+        if group is not None and (group.machine is not None or group.offsets or group.records):
+            return self.reset(ticket, name, incarnation, resets, now_ms)
+        self._table.shares.check_resets(resets)
+        group = self._table.get_or_create(name)
+        group.machine = ShareGroup(name, self._config.share)
+        return self._place(ticket, group, group.machine, incarnation, resets, now_ms)
+
     def reset(
-        self, ticket: Ticket, name: str, incarnation: str, resets: Sequence[ShareReset]
+        self,
+        ticket: Ticket,
+        name: str,
+        incarnation: str,
+        resets: Sequence[ShareReset],
+        now_ms: int,
     ) -> Effects:
         """Let a group that has no members begin elsewhere. Answered with None."""
         machine = self._find(name)
         if machine.member_count:
             raise GroupNotEmpty(f"Group {name!r} has members: stop its consumers first.")
         self._table.shares.check_resets(resets)
-        # Nothing is refused from here on.
-        effects = Effects()
-        machine.renew(incarnation, effects)
         group = self._table.get_or_create(name)
+        return self._place(ticket, group, machine, incarnation, resets, now_ms)
+
+    def _place(
+        self,
+        ticket: Ticket,
+        group: Group,
+        machine: ShareGroup,
+        incarnation: str,
+        resets: Sequence[ShareReset],
+        now_ms: int,
+    ) -> Effects:
+        """Nothing is refused here."""
+        effects = Effects()
+        machine.renew(incarnation, now_ms, effects)
         self._table.acted(group, effects)
         for wanted in resets:
-            record = self._table.shares.reset(name, wanted)
+            record = self._table.shares.reset(group.name, wanted)
             if record is not None:
                 effects.record(record)
         effects.answer(ticket, None)
