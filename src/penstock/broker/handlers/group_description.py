@@ -35,7 +35,7 @@ def described_group(context: Context, groups: Coordinator, name: str) -> pb.Desc
         response.members.extend(_consumer_members(context, machine))
     elif isinstance(machine, ShareGroup):
         response.members.extend(_share_members(context, machine))
-        response.settings.CopyFrom(settings_message(machine.facts.settings))
+        response.settings.CopyFrom(settings_message(machine.settings))
         _add_standings(context, groups, response)
         return response
     elif isinstance(machine, ClassicGroup):

@@ -29,6 +29,7 @@ from penstock.coordination.group.consumer_messages import (
     Topics,
 )
 from penstock.coordination.group.effects import Effects, Ticket
+from penstock.coordination.group.group_settings import GroupSettingChange
 from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
@@ -246,6 +247,12 @@ class Coordinator:
         effects.answer(ticket, outcomes)
         return effects
 
+    def configure(self, ticket: Ticket, name: str, change: GroupSettingChange) -> Effects:
+        """Answered with None."""
+        effects = Effects(records=self.table.configure(name, change))
+        effects.answer(ticket, None)
+        return effects
+
     def list(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> list[ListedGroup]:
         """The groups in these states and of these kinds (none named: all), by name."""
         wanted_states = {state.lower() for state in states}
@@ -386,7 +393,7 @@ class Coordinator:
                 f"Group {name!r} has members that use the classic protocol: let this consumer "
                 "use it too (group.protocol=classic), or stop them first."
             )
-        return group, ConsumerGroup(name, self._config.consumer)
+        return group, ConsumerGroup(name, self.table.settings.consumer_config(name))
 
     def _let_in(
         self, group: Group, machine: ClassicGroup | ConsumerGroup, acted: Effects

@@ -61,7 +61,7 @@ class SharedGroups:
                 raise UnknownGroup(
                     f"Group {name!r} is not a shared group: take another name, or delete it first."
                 )
-            machine = ShareGroup(name, self._config.share)
+            machine = ShareGroup(name, self._table.settings.share_config(name))
         effects = Effects()
         acted = machine.heartbeat(ticket, request, topics, now_ms)
         if group.machine is None and machine.member_count:
@@ -83,9 +83,10 @@ class SharedGroups:
         facts = machine.facts
         answer = ShareReadAnswer(
             state=kept.state,
-            settings=facts.settings,
+            settings=machine.settings,
             incarnation=facts.incarnation,
             sequence=kept.sequence,
+            start_ago_ms=machine.config.start_ago_ms,
         )
         effects.answer(ticket, answer)
         return effects
@@ -93,11 +94,12 @@ class SharedGroups:
     def write(
         self, ticket: Ticket, name: str, incarnation: str, place: SharePlace, state: bytes
     ) -> Effects:
-        """Answered with None."""
-        if self._find(name).facts.incarnation != incarnation:
+        """Answered with the group's settings, which may have changed."""
+        machine = self._find(name)
+        if machine.facts.incarnation != incarnation:
             raise UnknownGroup(f"Group {name!r} was deleted and made again: read it again.")
         effects = Effects(records=[self._table.shares.write(name, place, state)])
-        effects.answer(ticket, None)
+        effects.answer(ticket, machine.settings)
         return effects
 
     # --- people --------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ class SharedGroups:
             return self.reset(ticket, name, incarnation, resets, now_ms)
         self._table.shares.check_resets(resets)
         group = self._table.get_or_create(name)
-        group.machine = ShareGroup(name, self._config.share)
+        group.machine = ShareGroup(name, self._table.settings.share_config(name))
         return self._place(ticket, group, group.machine, incarnation, resets, now_ms)
 
     def reset(

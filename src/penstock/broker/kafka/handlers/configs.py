@@ -1,9 +1,10 @@
-"""Settings of topics and brokers: described with their source, changed, replaced."""
+"""Settings of topics, groups and brokers: described with their source, changed, replaced."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Final, Protocol
@@ -11,6 +12,12 @@ from typing import Final, Protocol
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.group_settings import (
+    change_group,
+    configured_groups,
+    describe_group,
+    replace_group,
+)
 from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.kafka.topic_settings import (
     Changes,
@@ -51,9 +58,10 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
-# Topics, brokers, brokers' loggers, client metrics, groups: of the last three there are none.
+# Topics, brokers, brokers' loggers, client metrics, groups: of loggers and metrics there are none.
 _KAFKA_RESOURCE_TYPES: Final = (2, 4, 8, 16, 32)
 
 
@@ -85,7 +93,7 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
         try:
             check_once(_name(resource), twice)
             result.configs = [
-                _described(setting, request) for setting in _settings(context, resource)
+                _described(setting, request) for setting in await _settings(context, resource)
             ]
         except PenstockError as error:
             result.error_code = code_of(error)
@@ -93,13 +101,17 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
     return DescribeConfigsResponse(results=results)
 
 
-def _settings(context: Context, resource: DescribeConfigsResource) -> Iterable[DescribedSetting]:
+async def _settings(
+    context: Context, resource: DescribeConfigsResource
+) -> Iterable[DescribedSetting]:
     if resource.resource_type == ResourceType.TOPIC:
         topic = context.topics.find(check_topic_name(resource.resource_name))
         settings = describe(topic, context.config.topic_defaults)
     elif resource.resource_type == ResourceType.BROKER:
         # No name means what holds for every broker of the cluster: nothing is set there.
         settings = describe_broker(context.config) if _is_this(context, resource) else []
+    elif resource.resource_type == ResourceType.GROUP:
+        settings = await describe_group(context, resource.resource_name)
     else:
         raise _no_such_resource(resource)
     # Some clients say "all" with an empty list, and Kafka understands them.
@@ -144,10 +156,12 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
     for resource in request.resources:
         given = {setting.name: setting.value for setting in resource.configs}
         unset = [setting.name for setting in resource.configs if setting.value is None]
-        make_changes = partial(replace_all, given=given)
-        code, message = await _alter(
-            context, resource, twice, unset, make_changes, request.validate_only
+        changes = _Changes(
+            of_topic=partial(replace_all, given=given),
+            of_group=partial(replace_group, context, resource.resource_name, given),
+            unset=unset,
         )
+        code, message = await _alter(context, resource, twice, changes, request.validate_only)
         responses.append(
             replacing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -164,19 +178,18 @@ async def incremental_alter_configs(
     twice = repeated(map(_name, request.resources))
     responses = []
     for resource in request.resources:
-        make_changes = partial(
-            change,
-            defaults=context.config.topic_defaults,
-            operations=_operations(resource.configs),
-        )
+        operations = _operations(resource.configs)
         unset = [
             setting.name
             for setting in resource.configs
             if setting.value is None and setting.config_operation != OperationKind.DELETE
         ]
-        code, message = await _alter(
-            context, resource, twice, unset, make_changes, request.validate_only
+        changes = _Changes(
+            of_topic=partial(change, defaults=context.config.topic_defaults, operations=operations),
+            of_group=partial(change_group, context, resource.resource_name, operations),
+            unset=unset,
         )
+        code, message = await _alter(context, resource, twice, changes, request.validate_only)
         responses.append(
             changing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -192,32 +205,44 @@ def _operations(configs: Sequence[changing.AlterableConfig]) -> list[Operation]:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Changes:
+    """What is asked for, of whatever resource it is."""
+
+    of_topic: Callable[[Mapping[str, str]], Changes]
+    of_group: Callable[[bool], Awaitable[None]]
+    unset: Sequence[str]
+    """What has no value, and should have one."""
+
+
 async def _alter(
     context: Context,
     resource: _Resource,
     twice: set[str],
-    unset: Sequence[str],
-    make_changes: Callable[[Mapping[str, str]], Changes],
+    changes: _Changes,
     validate_only: bool,
 ) -> tuple[int, str | None]:
-    """Change one topic's settings; an error code, and a sentence where it is one."""
+    """Change one resource's settings; an error code, and a sentence where it is one."""
     try:
         check_once(_name(resource), twice)
         if resource.resource_type == ResourceType.BROKER:
             raise InvalidRequest(
                 "A broker's settings cannot be changed while it runs: restart it with others."
             )
+        if resource.resource_type == ResourceType.GROUP:
+            await changes.of_group(validate_only)
+            return 0, None
         if resource.resource_type != ResourceType.TOPIC:
             raise _no_such_resource(resource)
         name = resource.resource_name
         check_public(name)
-        if unset:
-            raise InvalidRequest(f"{unset[0]} has no value: give it one, or delete it.")
+        if changes.unset:
+            raise InvalidRequest(f"{changes.unset[0]} has no value: give it one, or delete it.")
         if validate_only:
-            changes = make_changes(context.topics.find(name).settings)
-            with_settings(context.config.topic_defaults, changes.settings)
+            changed = changes.of_topic(context.topics.find(name).settings)
+            with_settings(context.config.topic_defaults, changed.settings)
         else:
-            await context.topics.alter_by(name, make_changes)
+            await context.topics.alter_by(name, changes.of_topic)
     except PenstockError as error:
         return code_of(error), error.message
     return 0, None
@@ -226,11 +251,12 @@ async def _alter(
 def _no_such_resource(resource: _Resource) -> InvalidRequest:
     return InvalidRequest(
         f"Resources of type {resource.resource_type} have no settings here: topics "
-        f"({ResourceType.TOPIC}) and brokers ({ResourceType.BROKER}) have."
+        f"({ResourceType.TOPIC}), brokers ({ResourceType.BROKER}) and groups "
+        f"({ResourceType.GROUP}) have."
     )
 
 
-def list_config_resources(context: Context, call: Call) -> ListConfigResourcesResponse:
+async def list_config_resources(context: Context, call: Call) -> ListConfigResourcesResponse:
     """Version 0 asked for client metrics only, of which there are none."""
     request: ListConfigResourcesRequest = call.request
     if call.version == 0:
@@ -249,4 +275,7 @@ def list_config_resources(context: Context, call: Call) -> ListConfigResourcesRe
         ]
     if ResourceType.BROKER in wanted:
         resources += [ConfigResource(str(number), ResourceType.BROKER) for number in image.brokers]
+    if ResourceType.GROUP in wanted:
+        names = await configured_groups(context)
+        resources += [ConfigResource(name, ResourceType.GROUP) for name in names]
     return ListConfigResourcesResponse(config_resources=resources)
