@@ -25,6 +25,13 @@ def set_for_group(admin: AdminClient, name: str, value: str, group: str) -> None
     altered.result(PATIENCE_S)
 
 
+def settings_of(admin: AdminClient, group: str) -> dict[str, str]:
+    [described] = admin.describe_configs(
+        [ConfigResource(ConfigResource.Type.GROUP, group)]
+    ).values()
+    return {name: entry.value for name, entry in described.result(PATIENCE_S).items()}
+
+
 class Got(NamedTuple):
     """A message, with how often it was delivered."""
 
