@@ -32,13 +32,20 @@ CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 COUNT = 200
 
 Begin = Callable[[str], None]
+Decide = Callable[[str, str, str], None]
 Publish = Callable[[str, range], None]
 
 
 @pytest.fixture(scope="module")
-def begin(admin: AdminClient) -> Begin:
-    """Lets a group that is not there yet begin at the beginning of its topics."""
-    return partial(set_for_group, admin, "share.auto.offset.reset", "earliest")
+def decide(admin: AdminClient) -> Decide:
+    """decide(name, value, group) as an operator; the group need not be there yet."""
+    return partial(set_for_group, admin)
+
+
+@pytest.fixture(scope="module")
+def begin(decide: Decide) -> Begin:
+    """Lets a group begin at the beginning of its topics."""
+    return partial(decide, "share.auto.offset.reset", "earliest")
 
 
 @pytest.fixture
@@ -186,9 +193,8 @@ def test_java_librdkafka_and_ours_are_one_group(
 )
 def test_what_is_released_comes_again_until_it_is_given_up(
     bootstrap: str,
-    admin: AdminClient,
+    decide: Decide,
     create_topic: CreateTopic,
-    begin: Begin,
     publish: Publish,
     topic: str,
     group: str,
@@ -197,9 +203,9 @@ def test_what_is_released_comes_again_until_it_is_given_up(
 ) -> None:
     """R-DEL-9: as many deliveries as an operator has set, each counted; then nobody gets it."""
     create_topic(topic, 1)
-    begin(group)
+    decide("share.auto.offset.reset", "earliest", group)
     if limit is not None:
-        set_for_group(admin, "share.delivery.count.limit", str(limit), group)
+        decide("share.delivery.count.limit", str(limit), group)
     counts = list(range(1, (limit or 5) + 1))
     publish(topic, range(1))
     made = (
@@ -250,7 +256,7 @@ def test_what_is_rejected_is_given_up_at_once(
 
 def test_a_group_begins_where_an_operator_says(
     bootstrap: str,
-    admin: AdminClient,
+    decide: Decide,
     clients: Clients,
     create_topic: CreateTopic,
     publish: Publish,
@@ -264,8 +270,8 @@ def test_a_group_begins_where_an_operator_says(
     clients["confluent-kafka"].produce(topic, [old])
     publish(topic, range(1, 3))
     latest, ago = f"{group}-latest", f"{group}-ago"
-    set_for_group(admin, "share.auto.offset.reset", "latest", latest)
-    set_for_group(admin, "share.auto.offset.reset", "by_duration:PT30M", ago)
+    decide("share.auto.offset.reset", "latest", latest)
+    decide("share.auto.offset.reset", "by_duration:PT30M", ago)
     with (
         LibrdkafkaMember(bootstrap, latest, topic) as at_the_end,
         JavaMember(bootstrap, ago, topic) as since_then,

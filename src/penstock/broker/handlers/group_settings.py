@@ -25,11 +25,13 @@ async def alter_group_settings(
     def ask(answer: Answer) -> None:
         def act(groups: Coordinator, now_ms: int) -> Effects:
             del now_ms
+            check_group_name(request.group)
+            table = groups.table
             if request.only_checked:
-                check_group_name(request.group)
-                groups.table.settings.changed(request.group, change)
+                table.settings.changed(request.group, change)
                 return Effects(answers=[(answer, None)])
-            return groups.configure(answer, request.group, change)
+            records = table.configure(request.group, change)
+            return Effects(records=records, answers=[(answer, None)])
 
         context.groups.submit(answer, act)
 

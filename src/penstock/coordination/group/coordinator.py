@@ -29,7 +29,6 @@ from penstock.coordination.group.consumer_messages import (
     Topics,
 )
 from penstock.coordination.group.effects import Effects, Ticket
-from penstock.coordination.group.group_settings import GroupSettingChange
 from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
@@ -245,12 +244,6 @@ class Coordinator:
         if had_topics:
             self.on_topics_changed()  # what it had for itself is everybody's now
         effects.answer(ticket, outcomes)
-        return effects
-
-    def configure(self, ticket: Ticket, name: str, change: GroupSettingChange) -> Effects:
-        """Answered with None."""
-        effects = Effects(records=self.table.configure(name, change))
-        effects.answer(ticket, None)
         return effects
 
     def list(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> list[ListedGroup]:

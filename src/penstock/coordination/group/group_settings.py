@@ -26,6 +26,8 @@ from penstock.model.limits import ATTEMPTS_MAX_DEFAULT, GROUPS_MAX, LEASE_MS_DEF
 _BY_DURATION: Final = "by_duration:"
 # Milliseconds as a Kafka client could say them.
 _INT32_MAX: Final = 2**31 - 1
+# Of what somebody said, in a message to them.
+_SHOWN_MAX: Final = 100
 
 
 class ValueType(Enum):
@@ -283,6 +285,7 @@ def _row(name: str) -> GroupSetting:
     row = _BY_NAME.get(name)
     if row is not None:
         return row
+    name = name[:_SHOWN_MAX]
     if name.startswith("streams."):
         raise InvalidConfig(f"{name} is a setting of streams groups, which are not served here.")
     near = get_close_matches(name, _BY_NAME, n=1)
@@ -301,7 +304,7 @@ def _parsed(group: str, name: str, text: str, defaults: Mapping[str, str]) -> st
     if name == _OFFSET_RESET:
         if text not in ("earliest", "latest") and _ago_ms(text) is None:
             raise InvalidConfig(
-                f"Invalid value `{text}` for configuration {name}. The value must be either "
+                f"Invalid value `{text[:_SHOWN_MAX]}` for configuration {name}. The value must be either "
                 "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
             )
     elif name == _DEAD_LETTER_TOPIC:
@@ -312,7 +315,9 @@ def _parsed(group: str, name: str, text: str, defaults: Mapping[str, str]) -> st
             )
     elif text not in row.words:
         why = f": {row.only_why}" if row.only_why else ""
-        raise InvalidConfig(f"{name} is {text!r}: it can only be {' or '.join(row.words)}{why}.")
+        raise InvalidConfig(
+            f"{name} is {text[:_SHOWN_MAX]!r}: it can only be {' or '.join(row.words)}{why}."
+        )
     return text
 
 
@@ -321,7 +326,7 @@ def _parsed_number(row: GroupSetting, text: str, default: int) -> int:
         number = int(text)
     except ValueError:
         raise InvalidConfig(
-            f"Invalid value {text[:80]} for configuration {row.name}: it must be a whole number."
+            f"Invalid value {text[:_SHOWN_MAX]} for configuration {row.name}: it must be a whole number."
         ) from None
     for bound, limit, words, is_beyond in (
         ("min", min(row.low, default), "greater", int.__lt__),

@@ -207,7 +207,6 @@ class GroupTable:
 
     def configure(self, name: str, change: GroupSettingChange) -> list[Record]:
         """From now on the group goes by these settings, if it is there. InvalidConfig."""
-        check_group_name(name)
         records = self.settings.put(name, self.settings.changed(name, change))
         group = self._groups.get(name)
         if group is not None and isinstance(group.machine, ConsumerGroup):

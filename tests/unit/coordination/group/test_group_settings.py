@@ -9,18 +9,19 @@ from penstock.coordination.group.consumer_messages import (
     ConsumerGroupConfig,
     ConsumerHeartbeatAnswer,
 )
+from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.group_settings import GroupSettingChange, GroupSettings
 from penstock.coordination.group.share_messages import ShareGroupConfig, ShareHeartbeatAnswer
 from penstock.coordination.group.share_settings import WantedSettings
 from penstock.model.delivery_errors import InconsistentSubscription
-from penstock.model.errors import CorruptLog, InvalidConfig, InvalidGroup
+from penstock.model.errors import CorruptLog, InvalidConfig
 from tests.unit.coordination.group.harness import Shell
 
 
 def configure(shell: Shell, group: str, *removed: str, **settings: object) -> None:
     named = {name.replace("_", "."): str(value) for name, value in settings.items()}
     change = GroupSettingChange(settings=named, removed=removed)
-    shell.does(shell.groups.configure("configure", group, change))
+    shell.does(Effects(records=shell.groups.table.configure(group, change)))
 
 
 def refused(name: str, text: str, **more: str) -> str:
@@ -71,8 +72,6 @@ class TestRefused:
         shell = Shell()
         with pytest.raises(InvalidConfig, match="Unknown group config name"):
             configure(shell, "g", "nonsense")
-        with pytest.raises(InvalidGroup):
-            configure(shell, "", share_delivery_count_limit=3)
 
 
 def test_the_brokers_own_default_is_within_the_bounds() -> None:
@@ -100,7 +99,7 @@ class TestKept:
         assert shell.restarted().groups.table.settings.of("g") == {
             "share.auto.offset.reset": "latest"
         }
-        shell.does(shell.groups.configure("configure", "g", replaced))
+        shell.does(Effects(records=shell.groups.table.configure("g", replaced)))
         for one in (shell, shell.restarted()):
             assert one.groups.table.settings.groups() == []
 

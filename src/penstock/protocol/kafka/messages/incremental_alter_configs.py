@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (API 44): change some settings of a topic."""
+"""IncrementalAlterConfigs (API 44): change some settings of a topic or a group."""
 
 from __future__ import annotations
 
