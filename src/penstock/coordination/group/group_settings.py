@@ -297,6 +297,7 @@ def _row(name: str) -> GroupSetting:
 def _parsed(group: str, name: str, text: str, defaults: Mapping[str, str]) -> str:
     """The value as it is kept. InvalidConfig."""
     row, text = _row(name), text.strip()
+    shown = text[:_SHOWN_MAX]
     if row.type is ValueType.INT:
         return str(_parsed_number(row, text, int(defaults[name])))
     if row.type is ValueType.BOOLEAN:
@@ -304,7 +305,7 @@ def _parsed(group: str, name: str, text: str, defaults: Mapping[str, str]) -> st
     if name == _OFFSET_RESET:
         if text not in ("earliest", "latest") and _ago_ms(text) is None:
             raise InvalidConfig(
-                f"Invalid value `{text[:_SHOWN_MAX]}` for configuration {name}. The value must be either "
+                f"Invalid value `{shown}` for configuration {name}. The value must be either "
                 "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
             )
     elif name == _DEAD_LETTER_TOPIC:
@@ -315,9 +316,7 @@ def _parsed(group: str, name: str, text: str, defaults: Mapping[str, str]) -> st
             )
     elif text not in row.words:
         why = f": {row.only_why}" if row.only_why else ""
-        raise InvalidConfig(
-            f"{name} is {text[:_SHOWN_MAX]!r}: it can only be {' or '.join(row.words)}{why}."
-        )
+        raise InvalidConfig(f"{name} is {shown!r}: it can only be {' or '.join(row.words)}{why}.")
     return text
 
 
@@ -326,7 +325,8 @@ def _parsed_number(row: GroupSetting, text: str, default: int) -> int:
         number = int(text)
     except ValueError:
         raise InvalidConfig(
-            f"Invalid value {text[:_SHOWN_MAX]} for configuration {row.name}: it must be a whole number."
+            f"Invalid value {text[:_SHOWN_MAX]} for configuration {row.name}: it must be a whole "
+            "number."
         ) from None
     for bound, limit, words, is_beyond in (
         ("min", min(row.low, default), "greater", int.__lt__),
