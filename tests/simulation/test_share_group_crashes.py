@@ -106,7 +106,10 @@ class Workload:
         wanted = ShareReset(topic="orders", topic_id=place(life)[0], partition=0, state=state)
         await life.answered(
             lambda answer: life.groups.submit(
-                answer, lambda groups, _: groups.shared.reset(answer, "g", "another", [wanted])
+                answer,
+                lambda groups, now_ms: groups.shared.reset(
+                    answer, "g", "another", [wanted], now_ms
+                ),
             )
         )
         facts.states, facts.incarnations = (state,), ("another",)

@@ -1,4 +1,4 @@
-"""`penstock groups`: list, describe, reset, delete; and `penstock subscriptions`."""
+"""`penstock groups`: list, describe, settings, reset, delete; and `penstock subscriptions`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from penstock.cli.output import Row, note, say, show_json, show_rows, show_table
 from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.settings import split_assignment
 from penstock.cli.starts import WAYS, choose_partitions, parse_start
 from penstock.model.errors import GroupNotEmpty, InvalidRequest
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.client.starts import Start
 
 app = typer.Typer(
-    help="List, describe, reset and delete groups of consumers.", no_args_is_help=True
+    help="List, describe, configure, reset and delete groups of consumers.", no_args_is_help=True
 )
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
@@ -81,6 +82,49 @@ def describe(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Js
 
     async def work(mq: Client) -> None:
         _show(await mq.groups.describe(group), as_json=as_json)
+
+    run_with_client(bootstrap, work)
+
+
+@app.command()
+def settings(
+    group: Group,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the group; repeatable."),
+    ] = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Give a setting the broker's value again; repeatable."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Json = False,
+) -> None:
+    """Show what is decided for a group, by Kafka's names, and change it.
+
+    The group need not be there yet, and its settings stay when it is deleted.
+
+    \b
+    Examples:
+      penstock groups settings workers
+      penstock groups settings workers --set share.auto.offset.reset=latest
+      penstock groups settings workers --reset share.record.lock.duration.ms
+    """
+    wanted = dict(map(split_assignment, set_ or []))
+
+    async def work(mq: Client) -> None:
+        if wanted or reset:
+            await mq.groups.configure(group, wanted, reset or [])
+        found = await mq.groups.settings(group)
+        rows = [
+            {
+                "setting": name,
+                "value": value,
+                "from": "group" if name in found.changed else "broker",
+            }
+            for name, value in sorted(found.values.items())
+        ]
+        show_rows(rows, as_json=as_json, columns=("setting", "value", "from"), empty="")
 
     run_with_client(bootstrap, work)
 

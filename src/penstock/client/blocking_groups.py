@@ -5,10 +5,10 @@ A facade, like the rest of `client.blocking`: it decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from penstock.client.client import Client
-from penstock.client.group_admin import GroupDescription, TopicSubscription
+from penstock.client.group_admin import GroupDescription, GroupSettings, TopicSubscription
 from penstock.client.loop_thread import LoopThread
 
 
@@ -36,3 +36,11 @@ class BlockingGroupAdmin:
 
     def subscriptions(self, topic: str = "") -> list[TopicSubscription]:
         return self._run(self._groups.subscriptions(topic))
+
+    def settings(self, group: str) -> GroupSettings:
+        return self._run(self._groups.settings(group))
+
+    def configure(
+        self, group: str, settings: Mapping[str, str], reset: Collection[str] = ()
+    ) -> None:
+        self._run(self._groups.configure(group, settings, reset))

@@ -7,17 +7,29 @@ on from where they are and set it back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.client.admin import Admin, PartitionDescription
 from penstock.client.committer import commit_offsets
 from penstock.client.routes import GROUPS, Routes
-from penstock.model.errors import GroupNotEmpty, UnknownGroup, UnknownMember, UnknownTopic
+from penstock.model.errors import (
+    GroupNotEmpty,
+    InvalidGroup,
+    UnknownGroup,
+    UnknownMember,
+    UnknownTopic,
+)
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import DELETE_GROUP, DESCRIBE_GROUP, LIST_SUBSCRIPTIONS
+from penstock.protocol.calls import (
+    ALTER_GROUP_SETTINGS,
+    DELETE_GROUP,
+    DESCRIBE_GROUP,
+    GROUP_SETTINGS,
+    LIST_SUBSCRIPTIONS,
+)
 
 # Calls that are under way together: enough to hide the way there and back.
 _CALLS_AT_ONCE: Final = 100
@@ -88,6 +100,16 @@ class GroupDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """What operators have decided for one group, by Kafka's names."""
+
+    values: dict[str, str]
+    """Of every setting that there is."""
+    changed: frozenset[str]
+    """Those that are the group's own; the others are the broker's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSubscription:
     """Who reads a topic."""
 
@@ -138,6 +160,22 @@ class GroupAdmin:
             await commit_offsets(self._routes, group, offsets)
         except UnknownMember:  # one has come meanwhile
             raise _not_empty(group, ()) from None
+
+    async def settings(self, group: str) -> GroupSettings:
+        """What holds for a group of this name, whether it is there or not."""
+        if not group:
+            raise InvalidGroup("The group's name is empty: name one.")
+        request = pb.GroupSettingsRequest(group=group)
+        answer = await self._routes.call_coordinator(GROUPS, GROUP_SETTINGS, request)
+        values = dict(answer.defaults) | dict(answer.own)
+        return GroupSettings(values=values, changed=frozenset(answer.own))
+
+    async def configure(
+        self, group: str, settings: Mapping[str, str], reset: Collection[str] = ()
+    ) -> None:
+        """Set some, and give others the broker's value again."""
+        request = pb.AlterGroupSettingsRequest(group=group, set=settings, reset=reset)
+        await self._routes.call_coordinator(GROUPS, ALTER_GROUP_SETTINGS, request)
 
     async def subscriptions(self, topic: str = "") -> list[TopicSubscription]:
         """Which groups read which topics, or this one, by topic."""

@@ -166,6 +166,15 @@ WRITE_SHARE: Final = CallType(
 DEAD_LETTER: Final = CallType(
     pb.CALL_DEAD_LETTER, "DeadLetter", pb.DeadLetterRequest, pb.DeadLetterResponse
 )
+ALTER_GROUP_SETTINGS: Final = CallType(
+    pb.CALL_ALTER_GROUP_SETTINGS,
+    "AlterGroupSettings",
+    pb.AlterGroupSettingsRequest,
+    pb.AlterGroupSettingsResponse,
+)
+GROUP_SETTINGS: Final = CallType(
+    pb.CALL_GROUP_SETTINGS, "GroupSettings", pb.GroupSettingsRequest, pb.GroupSettingsResponse
+)
 OPEN_PUSH: Final = CallType(pb.CALL_OPEN_PUSH, "OpenPush", pb.OpenPushRequest, pb.OpenPushResponse)
 GIVE_CREDIT: Final = CallType(
     pb.CALL_GIVE_CREDIT, "GiveCredit", pb.GiveCreditRequest, pb.GiveCreditResponse
@@ -262,6 +271,8 @@ _ALL: Final[tuple[CallType[Any, Any], ...]] = (
     READ_SHARE,
     WRITE_SHARE,
     DEAD_LETTER,
+    ALTER_GROUP_SETTINGS,
+    GROUP_SETTINGS,
     OPEN_PUSH,
     GIVE_CREDIT,
     CLOSE_PUSH,

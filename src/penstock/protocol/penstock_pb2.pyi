@@ -52,6 +52,7 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_READ_SHARE: _ClassVar[Call]
     CALL_WRITE_SHARE: _ClassVar[Call]
     CALL_DEAD_LETTER: _ClassVar[Call]
+    CALL_ALTER_GROUP_SETTINGS: _ClassVar[Call]
     CALL_OPEN_PUSH: _ClassVar[Call]
     CALL_GIVE_CREDIT: _ClassVar[Call]
     CALL_CLOSE_PUSH: _ClassVar[Call]
@@ -60,6 +61,7 @@ class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CALL_RESUME_PUSH: _ClassVar[Call]
     CALL_LIST_CLIENTS: _ClassVar[Call]
     CALL_STEER_CLIENT: _ClassVar[Call]
+    CALL_GROUP_SETTINGS: _ClassVar[Call]
     CALL_DELAY: _ClassVar[Call]
     CALL_CANCEL_DELAYED: _ClassVar[Call]
     CALL_DESCRIBE_DELAYED: _ClassVar[Call]
@@ -114,6 +116,7 @@ CALL_SETTLE: Call
 CALL_READ_SHARE: Call
 CALL_WRITE_SHARE: Call
 CALL_DEAD_LETTER: Call
+CALL_ALTER_GROUP_SETTINGS: Call
 CALL_OPEN_PUSH: Call
 CALL_GIVE_CREDIT: Call
 CALL_CLOSE_PUSH: Call
@@ -122,6 +125,7 @@ CALL_PUSH_ENDED: Call
 CALL_RESUME_PUSH: Call
 CALL_LIST_CLIENTS: Call
 CALL_STEER_CLIENT: Call
+CALL_GROUP_SETTINGS: Call
 CALL_DELAY: Call
 CALL_CANCEL_DELAYED: Call
 CALL_DESCRIBE_DELAYED: Call
@@ -1426,18 +1430,20 @@ class ReadShareRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ...) -> None: ...
 
 class ReadShareResponse(_message.Message):
-    __slots__ = ("is_known", "state", "settings", "incarnation", "sequence")
+    __slots__ = ("is_known", "state", "settings", "incarnation", "sequence", "start_ago_ms")
     IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    START_AGO_MS_FIELD_NUMBER: _ClassVar[int]
     is_known: bool
     state: bytes
     settings: SharedSettings
     incarnation: str
     sequence: int
-    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., incarnation: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
+    start_ago_ms: int
+    def __init__(self, is_known: _Optional[bool] = ..., state: _Optional[bytes] = ..., settings: _Optional[_Union[SharedSettings, _Mapping]] = ..., incarnation: _Optional[str] = ..., sequence: _Optional[int] = ..., start_ago_ms: _Optional[int] = ...) -> None: ...
 
 class WriteShareRequest(_message.Message):
     __slots__ = ("group", "topic_id", "partition", "leader_term", "state", "incarnation", "sequence")
@@ -1458,8 +1464,67 @@ class WriteShareRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_term: _Optional[int] = ..., state: _Optional[bytes] = ..., incarnation: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class WriteShareResponse(_message.Message):
+    __slots__ = ("lease_ms", "attempts_max")
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_MAX_FIELD_NUMBER: _ClassVar[int]
+    lease_ms: int
+    attempts_max: int
+    def __init__(self, lease_ms: _Optional[int] = ..., attempts_max: _Optional[int] = ...) -> None: ...
+
+class AlterGroupSettingsRequest(_message.Message):
+    __slots__ = ("group", "set", "reset", "replaces", "only_checked")
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    ONLY_CHECKED_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    set: _containers.ScalarMap[str, str]
+    reset: _containers.RepeatedScalarFieldContainer[str]
+    replaces: bool
+    only_checked: bool
+    def __init__(self, group: _Optional[str] = ..., set: _Optional[_Mapping[str, str]] = ..., reset: _Optional[_Iterable[str]] = ..., replaces: _Optional[bool] = ..., only_checked: _Optional[bool] = ...) -> None: ...
+
+class AlterGroupSettingsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class GroupSettingsRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class GroupSettingsResponse(_message.Message):
+    __slots__ = ("own", "defaults", "groups")
+    class OwnEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class DefaultsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    own: _containers.ScalarMap[str, str]
+    defaults: _containers.ScalarMap[str, str]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, own: _Optional[_Mapping[str, str]] = ..., defaults: _Optional[_Mapping[str, str]] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeadLetterRequest(_message.Message):
     __slots__ = ("group", "topic", "partition", "offset", "reason", "attempts")

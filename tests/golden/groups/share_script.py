@@ -52,7 +52,7 @@ class ShareScript:
         match verb:
             case "config":
                 numbers = {name: int(text) for name, text in options.items()}
-                self._config = ShareGroupConfig(**numbers)
+                self._config = ShareGroupConfig(**numbers)  # type: ignore[arg-type]
                 self.group = ShareGroup("g", self._config)
                 return "ok"
             case "topics":

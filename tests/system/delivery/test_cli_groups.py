@@ -138,6 +138,24 @@ async def test_a_shared_group_is_listed_moved_and_deleted_too(
     assert f"No group reads {penstock_topic}" in commands.run("subscriptions", penstock_topic)[1]
 
 
+def test_what_is_decided_for_a_group(commands: Commands, penstock_topic: str) -> None:
+    """R-DEL-3: set, shown and taken back, before the group is there and after."""
+    group = f"group-of-{penstock_topic}"
+    limit = "share.delivery.count.limit"
+
+    def shown(*words: str) -> dict[str, str]:
+        found = commands.value("groups", "settings", group, *words)
+        assert isinstance(found, list)
+        [row] = [row for row in found if row["setting"] == limit]
+        return {name: row[name] for name in ("value", "from")}
+
+    assert shown() == {"value": "5", "from": "broker"}
+    assert shown("--set", f"{limit}=3") == {"value": "3", "from": "group"}
+    refused = commands.run("groups", "settings", group, "--set", f"{limit}=99", code=1)[1]
+    assert "less than or equal to group.share.max.delivery.count.limit, which is 10" in refused
+    assert shown("--reset", limit) == {"value": "5", "from": "broker"}
+
+
 def test_what_is_not_there_is_an_error_that_says_so(
     commands: Commands, penstock_topic: str
 ) -> None:

@@ -11,8 +11,25 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from confluent_kafka import AcknowledgeType, ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from tests.system.kafka.drivers.driver import PATIENCE_S
 from tests.system.kafka.provide import java
+
+
+def set_for_group(admin: AdminClient, name: str, value: str, group: str) -> None:
+    """One of the group's settings, as an operator sets it; the group need not be there."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
+    [altered] = admin.incremental_alter_configs([wanted]).values()
+    altered.result(PATIENCE_S)
+
+
+def settings_of(admin: AdminClient, group: str) -> dict[str, str]:
+    [described] = admin.describe_configs(
+        [ConfigResource(ConfigResource.Type.GROUP, group)]
+    ).values()
+    return {name: entry.value for name, entry in described.result(PATIENCE_S).items()}
 
 
 class Got(NamedTuple):

@@ -12,12 +12,16 @@ from aiokafka.errors import OffsetOutOfRangeError
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+import penstock
+from penstock.model.ids import TopicPartition as OurPartition
 from tests.system.kafka.conftest import CreateTopic
 from tests.system.kafka.drivers.confluent import ConfluentDriver
 from tests.system.kafka.drivers.driver import PATIENCE_S
 from tests.system.kafka.drivers.kafka_python import KafkaPythonDriver
+from tests.system.kafka.drivers.remote import KafkajsDriver
 from tests.system.kafka.drivers.table import NAMES, Clients
 from tests.system.kafka.messages import Message, numbered
+from tests.system.kafka.peer import IS_KAFKA
 
 START_MS = 1_700_000_000_000
 # A second apart, but for the last, which is older than the one before it.
@@ -158,6 +162,66 @@ def test_a_position_out_of_range_is_an_error_where_the_consumer_asks_for_that(
 
     with pytest.raises(OffsetOutOfRangeError):
         asyncio.run(read_with_aiokafka())
+
+
+@pytest.mark.parametrize(
+    ("committed", "expected"), [(2, [5, 6, 7, 8, 9]), (1_000, [5, 6, 7])], ids=["gone", "to come"]
+)
+def test_kafkajs_recovers_from_an_offset_out_of_range(
+    bootstrap: str,
+    admin: AdminClient,
+    clients: Clients,
+    create_topic: CreateTopic,
+    topic: str,
+    group: str,
+    committed: int,
+    expected: list[int],
+) -> None:
+    """R-DEL-10: by committing -2, which says that there is no offset, and asking for it again."""
+    create_topic(topic)
+    clients["confluent-kafka"].produce(topic, numbered(range(10)))
+    [deleted] = admin.delete_records([TopicPartition(topic, 0, 5)]).values()
+    assert deleted.result(PATIENCE_S).low_watermark == 5
+    KafkaPythonDriver(bootstrap).commit(topic, 0, group, committed, "")
+    found = clients["kafkajs"].consume_in_group(topic, group, len(expected))
+    assert [record.offset for record in found] == expected
+    # What it then has read counts for everybody.
+    assert KafkaPythonDriver(bootstrap).committed(topic, 0, group) == (expected[-1] + 1, "")
+
+
+@pytest.mark.soak  # kafkajs waits for five seconds each time
+@pytest.mark.parametrize(("at", "answer"), [("earliest", -2), ("latest", -1)])
+def test_kafkajs_lets_a_group_begin_elsewhere(
+    bootstrap: str,
+    clients: Clients,
+    create_topic: CreateTopic,
+    topic: str,
+    group: str,
+    at: str,
+    answer: int,
+) -> None:
+    """R-DEL-10: at an end, which it commits as -2 or -1: whoever reads goes by its own policy."""
+    create_topic(topic)
+    clients["confluent-kafka"].produce(topic, numbered(range(10)))
+    kafkajs = clients["kafkajs"]
+    assert isinstance(kafkajs, KafkajsDriver)
+    assert kafkajs.call("placeGroup", topic=topic, group=group, at=7) == 7
+    found = kafkajs.consume_in_group(topic, group, 2)
+    assert [record.offset for record in found] == [7, 8]
+    assert kafkajs.call("placeGroup", topic=topic, group=group, at=at) == answer
+    if not IS_KAFKA:
+        assert asyncio.run(as_ours_see_it(bootstrap, topic, group)) == ({}, set())
+    found = clients["confluent-kafka"].consume_in_group(topic, group, 2)
+    assert [record.offset for record in found] == [0, 1]
+
+
+async def as_ours_see_it(
+    bootstrap: str, topic: str, group: str
+) -> tuple[dict[OurPartition, int], set[int | None]]:
+    """How far the group has read, and what is told of its places."""
+    async with penstock.connect(bootstrap) as mq:
+        described = await mq.groups.describe(group)
+        return await mq.admin.group_offsets(group), {one.committed for one in described.places}
 
 
 def consumer_at(bootstrap: str, topic: str, offset: int, policy: str) -> Consumer:

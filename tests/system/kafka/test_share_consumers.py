@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from confluent_kafka import AcknowledgeType
+from confluent_kafka.admin import AdminClient
 
 import penstock
 from tests.system.kafka.conftest import CreateTopic
@@ -18,41 +21,31 @@ from tests.system.kafka.drivers.table import Clients
 from tests.system.kafka.messages import Message
 from tests.system.kafka.peer import IS_KAFKA
 from tests.system.kafka.provide import java
-from tests.system.kafka.share_members import Got, JavaMember, LibrdkafkaMember
+from tests.system.kafka.share_members import (
+    Got,
+    JavaMember,
+    LibrdkafkaMember,
+    set_for_group,
+)
 
-GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 COUNT = 200
 
-Begin = Callable[[str, str], None]
+Begin = Callable[[str], None]
+Decide = Callable[[str, str, str], None]
 Publish = Callable[[str, range], None]
 
 
 @pytest.fixture(scope="module")
-def begin(bootstrap: str) -> Iterator[Begin]:
-    """Makes a group that stands at the beginning of a topic."""
-    driver = JavaDriver(bootstrap)
+def decide(admin: AdminClient) -> Decide:
+    """decide(name, value, group) as an operator; the group need not be there yet."""
+    return partial(set_for_group, admin)
 
-    def make(group: str, topic: str) -> None:
-        def is_set() -> bool:
-            where = ("--bootstrap-server", bootstrap, "--group", group, "--topic", topic)
-            said = driver.call(
-                "tool",
-                name=GROUPS,
-                arguments=[*where, "--reset-offsets", "--to-earliest", "--execute"],
-                input="",
-            )
-            return said["code"] == 0 and "rror" not in said["printed"]
 
-        with LibrdkafkaMember(bootstrap, group, topic):
-            until(
-                lambda: group in driver.tool(GROUPS, "--bootstrap-server", bootstrap, "--list"),
-                "the group is there",
-            )
-        until(is_set, "it stands at the beginning")
-
-    yield make
-    driver.close()
+@pytest.fixture(scope="module")
+def begin(decide: Decide) -> Begin:
+    """Lets a group begin at the beginning of its topics."""
+    return partial(decide, "share.auto.offset.reset", "earliest")
 
 
 @pytest.fixture
@@ -82,7 +75,7 @@ def test_the_console_consumer_takes_everything_once(
 ) -> None:
     """R-DEL-3: Kafka's own tool; who comes after it finds nothing."""
     create_topic(topic, 3)
-    begin(group, topic)
+    begin(group)
     publish(topic, range(COUNT))
     where = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group)
 
@@ -105,7 +98,7 @@ def test_two_of_java_share_one_partition(
     group: str,
 ) -> None:
     create_topic(topic, 1)
-    begin(group, topic)
+    begin(group)
     with JavaMember(bootstrap, group, topic) as one, JavaMember(bootstrap, group, topic) as two:
         published = 0
 
@@ -133,7 +126,7 @@ def test_what_a_killed_one_held_comes_to_the_other(
 ) -> None:
     """Long before its lease ends, which is 30 s."""
     create_topic(topic, 1)
-    begin(group, topic)
+    begin(group)
     publish(topic, range(50))
     with JavaMember(bootstrap, group, topic, "HOLD") as holder:
         until(lambda: bool(holder.got), "it holds messages")
@@ -155,7 +148,7 @@ def test_java_librdkafka_and_ours_are_one_group(
     if IS_KAFKA:
         return  # it has no clients of ours
     create_topic(topic, 1)
-    begin(group, topic)
+    begin(group)
 
     async def ours(stop: asyncio.Event, got: list[int]) -> None:
         async with (
@@ -193,19 +186,27 @@ def test_java_librdkafka_and_ours_are_one_group(
         assert all_of_them == list(range(published))
 
 
-@pytest.mark.parametrize("kind", ["java", "librdkafka"])
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    # After five attempts where nobody says otherwise: 13 s of backoffs.
+    [("java", 3), ("librdkafka", 2), pytest.param("java", None, marks=pytest.mark.soak)],
+)
 def test_what_is_released_comes_again_until_it_is_given_up(
     bootstrap: str,
+    decide: Decide,
     create_topic: CreateTopic,
-    begin: Begin,
     publish: Publish,
     topic: str,
     group: str,
     kind: str,
+    limit: int | None,
 ) -> None:
-    """R-DEL-9: five deliveries, each counted; then nobody gets it."""
+    """R-DEL-9: as many deliveries as an operator has set, each counted; then nobody gets it."""
     create_topic(topic, 1)
-    begin(group, topic)
+    decide("share.auto.offset.reset", "earliest", group)
+    if limit is not None:
+        decide("share.delivery.count.limit", str(limit), group)
+    counts = list(range(1, (limit or 5) + 1))
     publish(topic, range(1))
     made = (
         JavaMember(bootstrap, group, topic, "RELEASE")
@@ -213,11 +214,11 @@ def test_what_is_released_comes_again_until_it_is_given_up(
         else LibrdkafkaMember(bootstrap, group, topic, AcknowledgeType.RELEASE)
     )
     with made as member:
-        until(lambda: len(member.got) == 5, "it comes five times")
-        assert [one.delivery_count for one in member.got] == [1, 2, 3, 4, 5]
+        until(lambda: len(member.got) == len(counts), "it comes so often")
+        assert [one.delivery_count for one in member.got] == counts
         assert {one.value for one in member.got} == {"0"}
         publish(topic, range(1, 2))
-        until(lambda: member.got[-1].value == "1", "and no sixth time")
+        until(lambda: member.got[-1].value == "1", "and no more")
 
 
 @pytest.mark.parametrize("kind", ["java", "librdkafka"])
@@ -233,7 +234,7 @@ def test_what_is_rejected_is_given_up_at_once(
 ) -> None:
     """R-DEL-9: here it is a dead letter then; Kafka has none."""
     create_topic(topic, 1)
-    begin(group, topic)
+    begin(group)
     publish(topic, range(5))
     made = (
         JavaMember(bootstrap, group, topic, "REJECT")
@@ -251,3 +252,65 @@ def test_what_is_rejected_is_given_up_at_once(
         letters = f"dead-letters.{group}"
         found = clients["confluent-kafka"].consume({letters: 5})[letters]
         assert sorted(one.value or b"" for one in found) == [b"%d" % n for n in range(5)]
+
+
+def test_a_group_begins_where_an_operator_says(
+    bootstrap: str,
+    decide: Decide,
+    clients: Clients,
+    create_topic: CreateTopic,
+    publish: Publish,
+    topic: str,
+    group: str,
+) -> None:
+    """R-DEL-3: at the end, or as long ago as it is said, by whichever client."""
+    create_topic(topic, 1)
+    hour_ago_ms = int(time.time() * 1000) - 60 * 60 * 1000
+    old = Message(key=None, value=b"0", timestamp_ms=hour_ago_ms)
+    clients["confluent-kafka"].produce(topic, [old])
+    publish(topic, range(1, 3))
+    latest, ago = f"{group}-latest", f"{group}-ago"
+    decide("share.auto.offset.reset", "latest", latest)
+    decide("share.auto.offset.reset", "by_duration:PT30M", ago)
+    with (
+        LibrdkafkaMember(bootstrap, latest, topic) as at_the_end,
+        JavaMember(bootstrap, ago, topic) as since_then,
+    ):
+        until(lambda: len(since_then.got) == 2, "one has what is not so old")
+        published = 3
+
+        def comes() -> bool:
+            nonlocal published
+            publish(topic, range(published, published + 1))
+            published += 1
+            return bool(at_the_end.got)
+
+        until(comes, "the other has what came since")
+        until(lambda: len(since_then.got) == published - 1, "and the one as well")
+        assert values(since_then.got) == list(range(1, published))
+        assert min(values(at_the_end.got)) >= 3
+
+
+def test_kafkas_own_tool_sets_shows_and_takes_back(
+    bootstrap: str, clients: Clients, group: str
+) -> None:
+    """R-DEL-3: kafka-configs.sh."""
+    java_driver = clients["java"]
+    assert isinstance(java_driver, JavaDriver)
+
+    def configs(*arguments: str) -> str:
+        entity = ("--bootstrap-server", bootstrap, "--entity-type", "groups")
+        return java_driver.tool("kafka.admin.ConfigCommand", *entity, *arguments)
+
+    named = ("--entity-name", group)
+    given = "share.record.lock.duration.ms=20000,share.auto.offset.reset=earliest"
+    configs(*named, "--alter", "--add-config", given)
+    shown = configs(*named, "--describe")
+    assert "share.record.lock.duration.ms=20000" in shown
+    assert "GROUP_CONFIG:share.auto.offset.reset=earliest" in shown
+    assert "DEFAULT_CONFIG:group.share.record.lock.duration.ms=30000" in shown
+    assert group in configs("--describe"), "those that have any"
+    configs(*named, "--alter", "--delete-config", "share.record.lock.duration.ms")
+    assert "lock.duration.ms=20000" not in configs(*named, "--describe")
+    with pytest.raises(AssertionError, match=r"equal to group\.share\.min\.record"):
+        configs(*named, "--alter", "--add-config", "share.record.lock.duration.ms=1000")

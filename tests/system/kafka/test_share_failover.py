@@ -11,7 +11,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster_support import Cluster
 from tests.system.kafka.drivers.driver import PATIENCE_S, until
-from tests.system.kafka.share_members import JavaMember, LibrdkafkaMember
+from tests.system.kafka.share_members import (
+    JavaMember,
+    LibrdkafkaMember,
+    set_for_group,
+    settings_of,
+)
 
 TOPIC, GROUP = "jobs", "workers"
 ROUNDS = 3
@@ -28,8 +33,15 @@ def test_share_consumers_follow_the_leader(tmp_path: Path) -> None:
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
         )
 
-        def leader() -> int:
-            found = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions[0].leader
+        for name, value in (
+            ("share.auto.offset.reset", "earliest"),
+            # A killed leader's connections end with it, which is an attempt each.
+            ("share.delivery.count.limit", "9"),
+        ):
+            set_for_group(admin, name, value, GROUP)
+
+        def leader(topic: str = TOPIC) -> int:
+            found = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions[0].leader
             assert isinstance(found, int)
             return found
 
@@ -59,3 +71,9 @@ def test_share_consumers_follow_the_leader(tmp_path: Path) -> None:
                     cluster.start(killed)
             assert producer.flush(PATIENCE_S) == 0
             until(lambda: not missing(), "all of it comes")
+
+        # What was decided for the group is known to whoever looks after it next.
+        while (killed := leader("__offsets")) not in cluster.ids:
+            time.sleep(0.05)
+        cluster.kill(killed)
+        assert settings_of(admin, GROUP)["share.delivery.count.limit"] == "9"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import penstock
 import penstock.testing
+from penstock.model.errors import InvalidGroup
 from penstock.model.ids import TopicPartition
 
 
@@ -22,5 +25,14 @@ def test_groups() -> None:
         assert [each.topic for each in mq.groups.subscriptions("orders")] == ["orders"]
         mq.groups.move("billing", {("orders", 0): 0})
         assert mq.groups.describe("billing").lag == 1
+        assert mq.groups.settings("billing").changed == frozenset()
+        limit = "share.delivery.count.limit"
+        mq.groups.configure("billing", {limit: "7"})
+        found = mq.groups.settings("billing")
+        assert (found.values[limit], found.changed) == ("7", frozenset({limit}))
+        mq.groups.configure("billing", {}, [limit])
+        assert mq.groups.settings("billing").values[limit] == "5"
+        with pytest.raises(InvalidGroup, match="name one"):
+            mq.groups.settings("")
         mq.groups.delete("billing")
         assert mq.groups.describe_all() == []

@@ -12,6 +12,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
@@ -293,13 +294,11 @@ class Shares:
             machine = SharePartition.restore(found.state, settings, alone_from_ms, log_end)
         else:
             # The end, not the high watermark: a new leader does not know that one at first.
-            records = replica.log
-            start = records.next_offset if said.start_latest else records.start_offset
-            machine = SharePartition.fresh(start, settings)
+            machine = SharePartition.fresh(self._beginning(partition, found), settings)
 
         async def write(state: bytes) -> None:
             self._sequence += 1
-            await self._states.write(
+            written = await self._states.write(
                 pb.WriteShareRequest(
                     sequence=self._sequence,
                     group=place.group,
@@ -310,6 +309,11 @@ class Shares:
                     incarnation=found.incarnation,
                 )
             )
+            if written.lease_ms:  # a coordinator of an earlier version does not say
+                # Whatever is leased from now on, and fails.
+                machine.settings = replace(
+                    machine.settings, lease_ms=written.lease_ms, attempts_max=written.attempts_max
+                )
 
         log = ShareLog(
             partition,
@@ -328,6 +332,16 @@ class Shares:
             ended=lambda share, state: self._ended(place, share, write, state),
         )
         return Share(place.group, partition, term, machine, log, around)
+
+    def _beginning(self, partition: Partition, found: pb.ReadShareResponse) -> int:
+        """Where a group that has no place in the partition yet begins."""
+        log = partition.replica.log
+        end = log.next_offset
+        if found.HasField("start_ago_ms"):
+            at_ms = max(self._clock.now_ms() - found.start_ago_ms, 0)
+            first = log.offset_for_time(at_ms, end)
+            return end if first is None else first[0]
+        return end if found.settings.start_latest else log.start_offset
 
     def _hold(self, share: Share, connection: Connected, member: str) -> None:
         """What the member holds ends with its connection."""

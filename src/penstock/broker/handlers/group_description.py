@@ -35,7 +35,7 @@ def described_group(context: Context, groups: Coordinator, name: str) -> pb.Desc
         response.members.extend(_consumer_members(context, machine))
     elif isinstance(machine, ShareGroup):
         response.members.extend(_share_members(context, machine))
-        response.settings.CopyFrom(settings_message(machine.facts.settings))
+        response.settings.CopyFrom(settings_message(machine.settings))
         _add_standings(context, groups, response)
         return response
     elif isinstance(machine, ClassicGroup):
@@ -127,8 +127,7 @@ def _add_places(context: Context, group: Group, response: pb.DescribeGroupRespon
     }
     offsets = {
         (committed.topic, committed.partition): committed.offset
-        for committed in group.offsets
-        if context.groups.topic_id(committed.topic) == committed.topic_id
+        for committed in group.offsets.standing(context.groups.topic_id)
     }
     for topic, partition in sorted(owners.keys() | offsets.keys()):
         response.places.add(

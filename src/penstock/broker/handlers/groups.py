@@ -15,10 +15,10 @@ from penstock.broker.handlers.group_description import described_group
 from penstock.broker.share_places import beginning_at
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.offsets import CommittedOffset, check_commit, check_group_name
+from penstock.coordination.group.offsets import CommittedOffset, check_group_name, check_metadata
 from penstock.coordination.group.share_messages import ShareReset
 from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import InvalidRequest, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 
 # Instead of an epoch, of who is none.
@@ -40,6 +40,11 @@ async def commit_offsets(
         topic = context.topics.find(offset.topic)
         if offset.partition >= len(topic.partitions):
             raise UnknownTopic(f"There is no partition {offset.partition} of {offset.topic!r}.")
+        if offset.offset < 0:
+            raise InvalidRequest(
+                f"Group {request.group!r} commits offset {offset.offset} of {offset.topic}-"
+                f"{offset.partition}: an offset is 0 or more."
+            )
         committed = CommittedOffset(
             topic=offset.topic,
             topic_id=topic.id,
@@ -48,7 +53,7 @@ async def commit_offsets(
             metadata=offset.metadata,
             committed_ms=now_ms,
         )
-        check_commit(request.group, committed)
+        check_metadata(committed)
         offsets.append(committed)
     commit = CommitRequest(
         group=request.group,
@@ -63,7 +68,9 @@ async def commit_offsets(
         def change(groups: Coordinator, now_ms: int) -> Effects:
             if not request.member_id and groups.shared.has(request.group):
                 incarnation = uuid.uuid4().hex
-                return groups.shared.reset(answer, request.group, incarnation, _resets(offsets))
+                return groups.shared.reset(
+                    answer, request.group, incarnation, _resets(offsets), now_ms
+                )
             return groups.commit(answer, commit, now_ms)
 
         context.groups.submit(answer, change)
@@ -93,9 +100,8 @@ async def fetch_offsets(
     def find(groups: Coordinator) -> list[CommittedOffset]:
         return sorted(
             committed
-            for committed in groups.fetch(request.group)
-            if (not topics or committed.topic in topics)
-            and context.groups.topic_id(committed.topic) == committed.topic_id
+            for committed in groups.fetch(request.group).standing(context.groups.topic_id)
+            if not topics or committed.topic in topics
         )
 
     response = pb.FetchOffsetsResponse()

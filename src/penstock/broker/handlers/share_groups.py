@@ -76,6 +76,7 @@ async def read_share(context: Context, request: pb.ReadShareRequest) -> pb.ReadS
         settings=settings_message(found.settings),
         incarnation=found.incarnation,
         sequence=found.sequence,
+        start_ago_ms=found.start_ago_ms,
     )
 
 
@@ -91,8 +92,8 @@ async def write_share(context: Context, request: pb.WriteShareRequest) -> pb.Wri
             ),
         )
 
-    await answered(context, ask)
-    return pb.WriteShareResponse()
+    settings: SharedSettings = await answered(context, ask)
+    return pb.WriteShareResponse(lease_ms=settings.lease_ms, attempts_max=settings.attempts_max)
 
 
 def settings_message(settings: SharedSettings) -> pb.SharedSettings:

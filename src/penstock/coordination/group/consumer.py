@@ -56,7 +56,8 @@ class ConsumerGroup:
 
     def __init__(self, name: str, config: ConsumerGroupConfig) -> None:
         self.name = name
-        self._config = config
+        self.config = config
+        """An operator may give it another."""
         self._members = ConsumerMembers()
         self._epochs = Epochs()
         self._sessions = Sessions()
@@ -212,7 +213,7 @@ class ConsumerGroup:
             state=self.state,
             epoch=self._epochs.epoch,
             assignment_epoch=self._epochs.assignment_epoch,
-            assignor=members.favourite_assignor() or self._config.default_assignor,
+            assignor=members.favourite_assignor() or self.config.default_assignor,
             members=tuple(
                 ConsumerMemberDescription(
                     member_id=member_id,
@@ -236,7 +237,7 @@ class ConsumerGroup:
         self, request: ConsumerHeartbeat, topics: Topics, now_ms: int, effects: Effects
     ) -> ConsumerHeartbeatAnswer:
         member_id = request.member_id or request.new_member_id
-        gone = check_stayer(self._members, member_id, request, self._config.members_max)
+        gone = check_stayer(self._members, member_id, request, self.config.members_max)
         known = self._members.memberships.get(gone or member_id)
         membership = (known or Membership()).updated(request)
         has_changed = known is None or not membership.subscribes_like(known)
@@ -261,11 +262,11 @@ class ConsumerGroup:
         if resolution is not None:
             self._assign(resolution, has_changed, effects)
         current = self._reconcile(member_id, request, now_ms, effects)
-        self._sessions.set(member_id, now_ms + self._config.session_timeout_ms)
+        self._sessions.set(member_id, now_ms + self.config.session_timeout_ms)
         return ConsumerHeartbeatAnswer(
             member_id=member_id,
             member_epoch=current.epoch,
-            heartbeat_interval_ms=self._config.heartbeat_interval_ms,
+            heartbeat_interval_ms=self.config.heartbeat_interval_ms,
             assignment=(
                 current.assigned if _is_full(request) or current.assigned != told else None
             ),
@@ -314,7 +315,7 @@ class ConsumerGroup:
         )
         self._put_current(member_id, current, now_ms)
         effects.record(encode_current(self.name, member_id, current))
-        self._sessions.set(member_id, now_ms + self._config.session_timeout_ms)
+        self._sessions.set(member_id, now_ms + self.config.session_timeout_ms)
         return _farewell(request)
 
     def _remove(self, member_ids: Collection[str], now_ms: int, effects: Effects) -> None:
@@ -339,7 +340,7 @@ class ConsumerGroup:
         """Work out who is to own what, if anything that it depends on has changed. Changes that
         come before anybody has seen the next epoch share it."""
         members, epochs = self._members, self._epochs
-        assignor = members.favourite_assignor() or self._config.default_assignor
+        assignor = members.favourite_assignor() or self.config.default_assignor
         digest = resolution.digest(assignor)
         self._resolution = resolution
         self._topics_may_have_changed = False

@@ -386,7 +386,7 @@ class Coordinator:
                 f"Group {name!r} has members that use the classic protocol: let this consumer "
                 "use it too (group.protocol=classic), or stop them first."
             )
-        return group, ConsumerGroup(name, self._config.consumer)
+        return group, ConsumerGroup(name, self.table.settings.consumer_config(name))
 
     def _let_in(
         self, group: Group, machine: ClassicGroup | ConsumerGroup, acted: Effects

@@ -6,11 +6,11 @@ Not who may commit, which the group's machine says, nor the records that carry o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.model.errors import InvalidGroup, InvalidRequest, OffsetMetadataTooLarge
+from penstock.model.errors import InvalidGroup, OffsetMetadataTooLarge
 from penstock.model.limits import GROUP_NAME_LENGTH_MAX, OFFSET_METADATA_BYTES_MAX
 
 Place = tuple[str, int]
@@ -26,6 +26,7 @@ class CommittedOffset(NamedTuple):
     """A topic that was deleted and made again is another topic, where nobody has read yet."""
     partition: int
     offset: int
+    """Negative: the group has none, and goes by its own policy. Kafka's clients commit that."""
     leader_epoch: int = -1
     """Of the last message read, where the consumer knows it."""
     metadata: str = ""
@@ -61,6 +62,14 @@ class GroupOffsets:
 
     def __iter__(self) -> Iterator[CommittedOffset]:
         return iter(self._by_place.values())
+
+    def standing(self, topic_id_of: Callable[[str], str | None]) -> list[CommittedOffset]:
+        """Where the group has a place, in topics as they are now."""
+        return [
+            committed
+            for committed in self._by_place.values()
+            if committed.offset >= 0 and topic_id_of(committed.topic) == committed.topic_id
+        ]
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         return self._by_place.get((topic, partition))
@@ -108,13 +117,8 @@ def check_group_name(group: str) -> None:
         )
 
 
-def check_commit(group: str, committed: CommittedOffset) -> None:
-    """Refuse what would not make sense to keep."""
-    if committed.offset < 0:
-        raise InvalidRequest(
-            f"Group {group!r} commits offset {committed.offset} of {committed.topic}-"
-            f"{committed.partition}: an offset is 0 or more."
-        )
+def check_metadata(committed: CommittedOffset) -> None:
+    """Refuse a note that is too long to be kept."""
     # A character has four bytes at most: most metadata need not be encoded to be measured.
     if 4 * len(committed.metadata) <= OFFSET_METADATA_BYTES_MAX:
         return

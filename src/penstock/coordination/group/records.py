@@ -22,6 +22,7 @@ OFFSET_KIND: Final = "offset"
 CLASSIC_KIND: Final = "group"
 SHARE_STATE_KIND: Final = "share-state"
 CONFIRMATION_KIND: Final = "confirmation"
+SETTINGS_KIND: Final = "group-settings"
 
 CONFIRMATION: Final = Record(key=b'{"kind": "confirmation"}', value=None)
 """Says nothing: who could write it was the coordinator then."""

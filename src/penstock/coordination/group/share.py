@@ -42,7 +42,11 @@ from penstock.coordination.group.share_records import (
     encode_share_target,
     shared_tombstones,
 )
-from penstock.coordination.group.share_settings import check_agrees, first_settings
+from penstock.coordination.group.share_settings import (
+    SharedSettings,
+    check_agrees,
+    first_settings,
+)
 from penstock.model.errors import (
     CorruptLog,
     FencedMemberEpoch,
@@ -65,7 +69,8 @@ class ShareGroup:
 
     def __init__(self, name: str, config: ShareGroupConfig) -> None:
         self.name = name
-        self._config = config
+        self.config = config
+        """An operator may give it another."""
         # None until the first member is let in.
         self._facts: ShareFacts | None = None
         self._members: dict[str, ShareMembership] = {}
@@ -124,9 +129,13 @@ class ShareGroup:
             effects.answer(ticket, error)
         return effects
 
-    def renew(self, incarnation: str, effects: Effects) -> None:
-        """What was said of the group so far, by those who lead its partitions, counts no more."""
-        self._put_facts(replace(self.facts, incarnation=incarnation), effects)
+    def renew(self, incarnation: str, now_ms: int, effects: Effects) -> None:
+        """What was said of the group so far, by those who lead its partitions, counts no more. One
+        that nobody was ever in is there from now on."""
+        facts = self._facts or ShareFacts(
+            incarnation=incarnation, settings=first_settings(None), empty_since_ms=now_ms
+        )
+        self._put_facts(replace(facts, incarnation=incarnation), effects)
 
     def on_topics_changed(self) -> None:
         """Topics have come, gone or grown: the next heartbeat looks at them again."""
@@ -163,6 +172,11 @@ class ShareGroup:
         return self._facts
 
     @property
+    def settings(self) -> SharedSettings:
+        """How its messages are handed out: as its first member said, and operators since."""
+        return replace(self.facts.settings, **self.config.decided)  # type: ignore[arg-type]
+
+    @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self._members else ShareGroupState.EMPTY
 
@@ -189,7 +203,7 @@ class ShareGroup:
             epoch=facts.epoch,
             assignment_epoch=facts.assignment_epoch,
             assignor=SIMPLE,
-            settings=facts.settings,
+            settings=self.settings,
             members=tuple(
                 ShareMemberDescription(
                     member_id=member_id,
@@ -218,13 +232,15 @@ class ShareGroup:
             assert request.new_incarnation, "the shell makes one"
             settings = first_settings(request.settings)
             self._facts = ShareFacts(incarnation=request.new_incarnation, settings=settings)
+        elif self._facts.is_unused:
+            self._facts = replace(self._facts, settings=first_settings(request.settings))
         if membership is not known:
             self._members[member_id] = membership
             effects.record(encode_member(self.name, member_id, membership))
         has_changed = known is None or membership.topic_names != known.topic_names
         if has_changed or self._must_look_at_topics:
             self._assign(topics, has_changed, effects)
-        self._sessions.set(member_id, now_ms + self._config.session_timeout_ms)
+        self._sessions.set(member_id, now_ms + self.config.session_timeout_ms)
         epoch = self.facts.assignment_epoch
         self._told[member_id] = epoch
         is_behind = request.member_epoch != epoch or request.topic_names is not None
@@ -244,10 +260,12 @@ class ShareGroup:
                     f"Member {member_id!r} has epoch {epoch}, which the group has not reached: "
                     "join again with epoch 0."
                 )
-        elif member_id not in self._members and len(self._members) >= self._config.members_max:
+        elif member_id not in self._members and len(self._members) >= self.config.members_max:
             raise GroupFull(f"The group has {len(self._members)} members, which is the limit.")
-        if request.settings is not None and self._facts is not None:
-            check_agrees(self.name, self._facts.settings, request.settings)
+        facts = self._facts
+        if request.settings is not None and facts is not None and not facts.is_unused:
+            decided = self.config.decided.keys()
+            check_agrees(self.name, facts.settings, request.settings, decided)
 
     def _check_member(self, member_id: str) -> None:
         if member_id not in self._members:
@@ -273,8 +291,10 @@ class ShareGroup:
 
     @property
     def _heartbeat_interval_ms(self) -> int:
+        if self.config.keeps_interval:
+            return self.config.heartbeat_interval_ms
         often_ms = max(_HEARTBEAT_INTERVAL_MS_MIN, _INTERVAL_MS_PER_MEMBER * len(self._members))
-        return min(often_ms, self._config.heartbeat_interval_ms)
+        return min(often_ms, self.config.heartbeat_interval_ms)
 
     # --- assignment ----------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ encodes what it is answered, whenever its records are durable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.coordination.group.assignment import Assignment
@@ -28,6 +29,12 @@ class ShareGroupConfig:
     """A member that is silent for longer is removed."""
     heartbeat_interval_ms: int = 5_000
     """How often members of large groups are told to call; of small ones more often."""
+    keeps_interval: bool = False
+    """Whether members are told that interval, however many they are: somebody has set it."""
+    decided: Mapping[str, int | bool] = field(default_factory=dict)
+    """What an operator has decided of its `SharedSettings`: no member has a say in it."""
+    start_ago_ms: int | None = None
+    """Where it begins in partitions it has no place in, before now; None: as its settings say."""
     members_max: int = 1_000
 
 
@@ -117,3 +124,5 @@ class ShareReadAnswer:
     """To be given back with every write: a group made again under its name is another."""
     sequence: int
     """Of the last write in this term."""
+    start_ago_ms: int | None = None
+    """Where it begins if it has no place yet, before now; None: as its settings say."""

@@ -37,6 +37,11 @@ class ShareFacts:
     """Of the topics that they were worked out from."""
     empty_since_ms: int | None = None
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody was ever in it: an operator has said where it begins, and no more."""
+        return self.epoch == 0
+
 
 @dataclass(slots=True)
 class SavedShareGroup:

@@ -8,6 +8,7 @@ let in said nothing that contradicts them.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -106,9 +107,14 @@ def first_settings(wanted: WantedSettings | None) -> SharedSettings:
     return settings
 
 
-def check_agrees(group: str, settings: SharedSettings, wanted: WantedSettings) -> None:
-    """Raise InconsistentSubscription with the first setting that the member says otherwise."""
+def check_agrees(
+    group: str, settings: SharedSettings, wanted: WantedSettings, decided: Collection[str] = ()
+) -> None:
+    """Raise InconsistentSubscription with the first setting that the member says otherwise; but
+    for those that an operator has decided, which it need not know."""
     for one in fields(wanted):
+        if one.name in decided:
+            continue
         said, kept = getattr(wanted, one.name), getattr(settings, one.name)
         if said is not None and said != kept:
             raise InconsistentSubscription(

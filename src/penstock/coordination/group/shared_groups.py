@@ -61,7 +61,7 @@ class SharedGroups:
                 raise UnknownGroup(
                     f"Group {name!r} is not a shared group: take another name, or delete it first."
                 )
-            machine = ShareGroup(name, self._config.share)
+            machine = ShareGroup(name, self._table.settings.share_config(name))
         effects = Effects()
         acted = machine.heartbeat(ticket, request, topics, now_ms)
         if group.machine is None and machine.member_count:
@@ -83,9 +83,10 @@ class SharedGroups:
         facts = machine.facts
         answer = ShareReadAnswer(
             state=kept.state,
-            settings=facts.settings,
+            settings=machine.settings,
             incarnation=facts.incarnation,
             sequence=kept.sequence,
+            start_ago_ms=machine.config.start_ago_ms,
         )
         effects.answer(ticket, answer)
         return effects
@@ -93,30 +94,66 @@ class SharedGroups:
     def write(
         self, ticket: Ticket, name: str, incarnation: str, place: SharePlace, state: bytes
     ) -> Effects:
-        """Answered with None."""
-        if self._find(name).facts.incarnation != incarnation:
+        """Answered with the group's settings, which may have changed."""
+        machine = self._find(name)
+        if machine.facts.incarnation != incarnation:
             raise UnknownGroup(f"Group {name!r} was deleted and made again: read it again.")
         effects = Effects(records=[self._table.shares.write(name, place, state)])
-        effects.answer(ticket, None)
+        effects.answer(ticket, machine.settings)
         return effects
 
     # --- people --------------------------------------------------------------------------------
 
+    def begin(
+        self,
+        ticket: Ticket,
+        name: str,
+        incarnation: str,
+        resets: Sequence[ShareReset],
+        now_ms: int,
+    ) -> Effects:
+        """Let a group begin elsewhere, also one that there is not yet. Answered with None."""
+        self._table.point_to_point.check(name, {wanted.topic for wanted in resets})
+        check_group_name(name)
+        group = self._table.get(name)
+        if group is not None and (group.machine is not None or group.offsets or group.records):
+            return self.reset(ticket, name, incarnation, resets, now_ms)
+        self._table.shares.check_resets(resets)
+        group = self._table.get_or_create(name)
+        group.machine = ShareGroup(name, self._table.settings.share_config(name))
+        return self._place(ticket, group, group.machine, incarnation, resets, now_ms)
+
     def reset(
-        self, ticket: Ticket, name: str, incarnation: str, resets: Sequence[ShareReset]
+        self,
+        ticket: Ticket,
+        name: str,
+        incarnation: str,
+        resets: Sequence[ShareReset],
+        now_ms: int,
     ) -> Effects:
         """Let a group that has no members begin elsewhere. Answered with None."""
         machine = self._find(name)
         if machine.member_count:
             raise GroupNotEmpty(f"Group {name!r} has members: stop its consumers first.")
         self._table.shares.check_resets(resets)
-        # Nothing is refused from here on.
-        effects = Effects()
-        machine.renew(incarnation, effects)
         group = self._table.get_or_create(name)
+        return self._place(ticket, group, machine, incarnation, resets, now_ms)
+
+    def _place(
+        self,
+        ticket: Ticket,
+        group: Group,
+        machine: ShareGroup,
+        incarnation: str,
+        resets: Sequence[ShareReset],
+        now_ms: int,
+    ) -> Effects:
+        """Nothing is refused here."""
+        effects = Effects()
+        machine.renew(incarnation, now_ms, effects)
         self._table.acted(group, effects)
         for wanted in resets:
-            record = self._table.shares.reset(name, wanted)
+            record = self._table.shares.reset(group.name, wanted)
             if record is not None:
                 effects.record(record)
         effects.answer(ticket, None)

@@ -17,6 +17,7 @@ from penstock.coordination.group.classic_messages import GroupConfig, GroupState
 from penstock.coordination.group.consumer import ConsumerGroup
 from penstock.coordination.group.consumer_messages import ConsumerGroupConfig
 from penstock.coordination.group.effects import Effects, Record
+from penstock.coordination.group.group_settings import GroupSettingChange, GroupSettings
 from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
@@ -29,6 +30,7 @@ from penstock.coordination.group.records import (
     CLASSIC_KIND,
     CONFIRMATION_KIND,
     OFFSET_KIND,
+    SETTINGS_KIND,
     SHARE_STATE_KIND,
     encode_offset,
     offset_key,
@@ -136,6 +138,7 @@ class GroupTable:
         self._config = config
         self._groups: dict[str, Group] = {}
         self._wakes: list[tuple[int, str]] = []
+        self.settings = GroupSettings(config.consumer, config.share)
         self.shares = ShareStates()
         self.claims = ProducerClaims()
         """Of topics, which have nothing to do with groups but who keeps them."""
@@ -201,6 +204,16 @@ class GroupTable:
             return None
         self.offset_count -= 1
         return Record(key=offset_key(group.name, topic, partition), value=None)
+
+    def configure(self, name: str, change: GroupSettingChange) -> list[Record]:
+        """From now on the group goes by these settings, if it is there. InvalidConfig."""
+        records = self.settings.put(name, self.settings.changed(name, change))
+        group = self._groups.get(name)
+        if group is not None and isinstance(group.machine, ConsumerGroup):
+            group.machine.config = self.settings.consumer_config(name)
+        elif group is not None and isinstance(group.machine, ShareGroup):
+            group.machine.config = self.settings.share_config(name)
+        return records
 
     def forget_members(self, group: Group) -> list[Record]:
         """Let the group have no machine any more; its offsets stay."""
@@ -274,6 +287,9 @@ class GroupTable:
             return
         if what.kind == CONFIRMATION_KIND:
             return
+        if what.kind == SETTINGS_KIND:
+            self.settings.apply(what.group, value)
+            return
         group = self._groups.setdefault(what.group, Group(what.group))
         if what.kind == SHARE_STATE_KIND:
             self.shares.apply(what, value)
@@ -307,17 +323,21 @@ class GroupTable:
         if kind == CLASSIC_KIND and not others:
             return ClassicGroup.restore(group.name, self._config.classic, value, now_ms)
         if kind in SHARED_KINDS:
-            return ShareGroup.restore(group.name, self._config.share, group.records.items(), now_ms)
-        return ConsumerGroup.restore(
-            group.name, self._config.consumer, group.records.items(), now_ms
-        )
+            share = self.settings.share_config(group.name)
+            return ShareGroup.restore(group.name, share, group.records.items(), now_ms)
+        consumer = self.settings.consumer_config(group.name)
+        return ConsumerGroup.restore(group.name, consumer, group.records.items(), now_ms)
 
     def checkpoint(self) -> Checkpoint:
         """The table as it is now, for a snapshot that is written while it goes on changing."""
         return Checkpoint(
             [(group.name, list(group.records.items()), group.offsets.copy()) for group in self],
             list(self.shares),
-            [*self.point_to_point.records(), *self.claims.records()],
+            [
+                *self.point_to_point.records(),
+                *self.claims.records(),
+                *self.settings.records(),
+            ],
         )
 
 

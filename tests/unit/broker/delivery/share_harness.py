@@ -105,11 +105,16 @@ class Stage:
         return member
 
     async def publish(
-        self, count: int = 1, key: bytes | None = None, headers: Headers = (), codec: int = 0
+        self,
+        count: int = 1,
+        key: bytes | None = None,
+        headers: Headers = (),
+        codec: int = 0,
+        timestamp_ms: int = 1_000,
     ) -> None:
         builder = BatchBuilder(1 << 20, codec)
         for number in range(count):
-            builder.append(1_000, key, b"value %d" % number, headers)
+            builder.append(timestamp_ms, key, b"value %d" % number, headers)
         await self.client.produce("orders", bytearray(builder.build()))
 
     async def dead_letters(self) -> list[Message]:

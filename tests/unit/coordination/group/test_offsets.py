@@ -8,10 +8,10 @@ from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
     Usage,
-    check_commit,
     check_group_name,
+    check_metadata,
 )
-from penstock.model.errors import InvalidGroup, InvalidRequest, OffsetMetadataTooLarge
+from penstock.model.errors import InvalidGroup, OffsetMetadataTooLarge
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -82,14 +82,23 @@ def test_a_consumer_may_say_how_long() -> None:
     assert len(offsets.expired(usage(set(), 5_000), DAY_MS, 300)) == 1
 
 
+def test_a_negative_offset_is_no_place() -> None:
+    """Kafka's clients commit -1 and -2 for what they find out themselves."""
+    offsets = GroupOffsets()
+    offsets.put(committed(offset=-2))
+    offsets.put(committed(offset=-1)._replace(partition=1))
+    offsets.put(committed(offset=0)._replace(partition=2))
+    offsets.put(committed(offset=4)._replace(partition=3, topic_id="before"))
+    assert [one.partition for one in offsets.standing({"orders": "id"}.get)] == [2]
+    assert len(offsets) == 4  # and told as they were committed to who asks by Kafka's protocol
+
+
 def test_nonsense_is_refused() -> None:
-    check_commit("g", committed()._replace(metadata="x" * 4096))
-    check_commit("g", committed()._replace(metadata="ü" * 2048))
-    with pytest.raises(InvalidRequest, match="0 or more"):
-        check_commit("g", committed(offset=-1))
+    check_metadata(committed()._replace(metadata="x" * 4096))
+    check_metadata(committed()._replace(metadata="ü" * 2048))
     for metadata in ("x" * 4097, "ü" * 2049):
         with pytest.raises(OffsetMetadataTooLarge):
-            check_commit("g", committed()._replace(metadata=metadata))
+            check_metadata(committed()._replace(metadata=metadata))
     check_group_name("g" * 255)
     for name in ("", "g" * 256):
         with pytest.raises(InvalidGroup):

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.coordination.group.share_messages import ShareHeartbeatAnswer, ShareReset
+from penstock.coordination.group.share_settings import WantedSettings
+from penstock.model.delivery_errors import SubscriptionTaken
 from penstock.model.errors import (
     GroupNotEmpty,
     InconsistentProtocol,
@@ -183,14 +185,14 @@ class TestPlaces:
             ShareReset(topic="events", topic_id="", partition=1, state=b""),
         ]
         with pytest.raises(GroupNotEmpty):
-            shell.groups.shared.reset("reset", "g", "second", resets)
+            shell.groups.shared.reset("reset", "g", "second", resets, shell.now_ms)
         shell.share("g", -1)
         large = replace(resets[0], state=bytes(65_537))
         with pytest.raises(InvalidRequest):
-            shell.groups.shared.reset("reset", "g", "second", [*resets, large])
+            shell.groups.shared.reset("reset", "g", "second", [*resets, large], shell.now_ms)
         assert shell.share_read("g", place).incarnation == before, "nothing has changed"
         assert len(shell.groups.shared.places("g")) == 2
-        shell.does(shell.groups.shared.reset("reset", "g", "second", resets))
+        shell.does(shell.groups.shared.reset("reset", "g", "second", resets, shell.now_ms))
         with pytest.raises(UnknownGroup, match="read it again"):
             shell.groups.shared.write("write", "g", before, place, b"by who knows nothing of it")
         for one in (shell, shell.restarted()):
@@ -199,3 +201,39 @@ class TestPlaces:
             assert (found.state, found.incarnation) == (b"where it begins", "second")
             with pytest.raises(StaleTerm):
                 one.share_read("g", one.share_place(leader_term=4))
+
+    def test_a_group_that_is_not_there_begins_where_it_is_told(self) -> None:
+        """The first member that comes says the rest."""
+        shell = Shell()
+        place = shell.share_place()
+        resets = [
+            ShareReset(topic="orders", topic_id=place.topic_id, partition=0, state=b"elsewhere")
+        ]
+        shell.does(shell.groups.shared.begin("begin", "g", "made", resets, shell.now_ms))
+        for one in (shell, shell.restarted()):
+            assert one.groups.shared.describe("g").state.value == "Empty"
+            assert one.share_read("g", place).state == b"elsewhere"
+        wanted = WantedSettings(attempts_max=9)
+        assert isinstance(shell.share("g", settings=wanted), ShareHeartbeatAnswer)
+        found = shell.share_read("g", place)
+        assert (found.state, found.settings.attempts_max) == (b"elsewhere", 9)
+        with pytest.raises(GroupNotEmpty):
+            shell.groups.shared.begin("begin", "g", "again", resets, shell.now_ms)
+
+    def test_a_group_begins_in_no_topic_that_is_anothers_alone(self) -> None:
+        shell = Shell()
+        assert isinstance(shell.share("owner", is_point_to_point=True), ShareHeartbeatAnswer)
+        place = shell.share_place()
+        resets = [ShareReset(topic="orders", topic_id=place.topic_id, partition=0, state=b"s")]
+        with pytest.raises(SubscriptionTaken):
+            shell.groups.shared.begin("begin", "g", "made", resets, shell.now_ms)
+        assert shell.names() == ["owner"]
+
+    def test_one_that_nobody_comes_to_goes_when_its_time_is_over(self) -> None:
+        shell = Shell()
+        shell.expire()
+        shell.does(shell.groups.shared.begin("begin", "g", "made", [], shell.now_ms))
+        for _ in range(10):
+            shell.now_ms += 600_000
+            shell.expire()
+        assert shell.names() == []

@@ -1,9 +1,9 @@
-"""Settings of topics and brokers: described with their source, changed, replaced."""
+"""Settings of topics, groups and brokers: described with their source, changed, replaced."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import Final, Protocol
@@ -18,6 +18,12 @@ from penstock.broker.kafka.broker_settings import (
     describe_loggers,
 )
 from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.group_settings import (
+    change_group,
+    configured_groups,
+    describe_group,
+    replace_group,
+)
 from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.kafka.topic_settings import (
     Changes,
@@ -59,10 +65,15 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    GROUP = 32
 
 
-# Topics, brokers, brokers' loggers, client metrics, groups: of the last two there are none.
+# Topics, brokers, brokers' loggers, client metrics, groups: of metrics there are none.
 _KAFKA_RESOURCE_TYPES: Final = (2, 4, 8, 16, 32)
+
+
+# Change the settings of one resource; or, where that is all that is asked for, see if they can be.
+_Alter = Callable[[bool], Awaitable[None]]
 
 
 class _Resource(Protocol):
@@ -93,7 +104,7 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
         try:
             check_once(_name(resource), twice)
             result.configs = [
-                _described(setting, request) for setting in _settings(context, resource)
+                _described(setting, request) for setting in await _settings(context, resource)
             ]
         except PenstockError as error:
             result.error_code = code_of(error)
@@ -101,7 +112,9 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
     return DescribeConfigsResponse(results=results)
 
 
-def _settings(context: Context, resource: DescribeConfigsResource) -> Iterable[DescribedSetting]:
+async def _settings(
+    context: Context, resource: DescribeConfigsResource
+) -> Iterable[DescribedSetting]:
     if resource.resource_type == ResourceType.TOPIC:
         topic = context.topics.find(check_topic_name(resource.resource_name))
         settings = describe(topic, context.topics.defaults)
@@ -112,6 +125,8 @@ def _settings(context: Context, resource: DescribeConfigsResource) -> Iterable[D
     elif resource.resource_type == ResourceType.BROKER_LOGGER:
         _check_is_this(context, resource)
         settings = describe_loggers()
+    elif resource.resource_type == ResourceType.GROUP:
+        settings = await describe_group(context, resource.resource_name)
     else:
         raise _no_such_resource(resource)
     # Some clients say "all" with an empty list, and Kafka understands them.
@@ -166,14 +181,18 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
     responses = []
     for resource in request.resources:
         given = {setting.name: setting.value for setting in resource.configs}
-        names = list(given)
-        unset = [setting.name for setting in resource.configs if setting.value is None]
-        make_changes = partial(replace_all, given=given)
-        if resource.resource_type == ResourceType.BROKER:
-            make_changes = partial(replace_all, given=given, rows=DYNAMIC)
-        code, message = await _alter(
-            context, resource, twice, names, unset, make_changes, request.validate_only
-        )
+        unset = [name for name, value in given.items() if value is None]
+        of_broker = partial(replace_all, given=given, rows=DYNAMIC)
+        ways: dict[int, _Alter] = {
+            ResourceType.TOPIC: partial(
+                _alter_topic, context, resource, unset, partial(replace_all, given=given)
+            ),
+            ResourceType.BROKER: partial(
+                _alter_broker, context, resource, list(given), unset, of_broker
+            ),
+            ResourceType.GROUP: partial(replace_group, context, resource.resource_name, given),
+        }
+        code, message = await _altered(resource, twice, ways, request.validate_only)
         responses.append(
             replacing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -192,24 +211,22 @@ async def incremental_alter_configs(
     for resource in request.resources:
         operations = _operations(resource.configs)
         names = [operation.name for operation in operations]
-        defaults = context.topics.defaults
-        make_changes = partial(change, defaults=defaults.effective, operations=operations)
-        if resource.resource_type == ResourceType.BROKER:
-            below = defaults.below_here if resource.resource_name else defaults.configured
-            make_changes = partial(change, defaults=below, operations=operations, rows=DYNAMIC)
         unset = [
             setting.name
             for setting in resource.configs
             if setting.value is None and setting.config_operation != OperationKind.DELETE
         ]
-        if resource.resource_type == ResourceType.BROKER_LOGGER:
-            code, message = _alter_loggers(
-                context, resource, twice, operations, request.validate_only
-            )
-        else:
-            code, message = await _alter(
-                context, resource, twice, names, unset, make_changes, request.validate_only
-            )
+        defaults = context.topics.defaults
+        of_topic = partial(change, defaults=defaults.effective, operations=operations)
+        below = defaults.below_here if resource.resource_name else defaults.configured
+        of_broker = partial(change, defaults=below, operations=operations, rows=DYNAMIC)
+        ways: dict[int, _Alter] = {
+            ResourceType.TOPIC: partial(_alter_topic, context, resource, unset, of_topic),
+            ResourceType.BROKER: partial(_alter_broker, context, resource, names, unset, of_broker),
+            ResourceType.BROKER_LOGGER: partial(_alter_loggers, context, resource, operations),
+            ResourceType.GROUP: partial(change_group, context, resource.resource_name, operations),
+        }
+        code, message = await _altered(resource, twice, ways, request.validate_only)
         responses.append(
             changing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
@@ -225,64 +242,74 @@ def _operations(configs: Sequence[changing.AlterableConfig]) -> list[Operation]:
     ]
 
 
-async def _alter(
+async def _altered(
+    resource: _Resource, twice: set[str], ways: Mapping[int, _Alter], validate_only: bool
+) -> tuple[int, str | None]:
+    """Change one resource's settings; an error code, and a sentence where it is one."""
+    try:
+        check_once(_name(resource), twice)
+        alter = ways.get(resource.resource_type)
+        if alter is None:
+            raise _no_such_resource(resource)
+        await alter(validate_only)
+    except PenstockError as error:
+        return code_of(error), error.message
+    return 0, None
+
+
+async def _alter_topic(
     context: Context,
     resource: _Resource,
-    twice: set[str],
+    unset: Sequence[str],
+    make_changes: Callable[[Mapping[str, str]], Changes],
+    validate_only: bool,
+) -> None:
+    name = resource.resource_name
+    check_public(name)
+    _check_has_values(unset)
+    if validate_only:
+        changes = make_changes(context.topics.find(name).settings)
+        with_settings(context.topics.defaults.effective, changes.settings)
+    else:
+        await context.topics.alter_by(name, make_changes)
+
+
+async def _alter_broker(
+    context: Context,
+    resource: _Resource,
     names: Sequence[str],
     unset: Sequence[str],
     make_changes: Callable[[Mapping[str, str]], Changes],
     validate_only: bool,
-) -> tuple[int, str | None]:
-    """Change a topic's or broker's settings; an error code, and a sentence where it is one."""
-    try:
-        check_once(_name(resource), twice)
-        name = resource.resource_name
-        if resource.resource_type == ResourceType.BROKER:
-            _is_this(context, resource)
-            check_dynamic(names, _broker_settings(context))
-        elif resource.resource_type == ResourceType.TOPIC:
-            check_public(name)
-        else:
-            raise _no_such_resource(resource)
-        if unset:
-            raise InvalidRequest(f"{unset[0]} has no value: give it one, or delete it.")
-        if resource.resource_type == ResourceType.BROKER:
-            await context.topics.alter_defaults(name, make_changes, is_dry_run=validate_only)
-        elif validate_only:
-            changes = make_changes(context.topics.find(name).settings)
-            with_settings(context.topics.defaults.effective, changes.settings)
-        else:
-            await context.topics.alter_by(name, make_changes)
-    except PenstockError as error:
-        return code_of(error), error.message
-    return 0, None
+) -> None:
+    _is_this(context, resource)
+    check_dynamic(names, _broker_settings(context))
+    _check_has_values(unset)
+    name = resource.resource_name
+    await context.topics.alter_defaults(name, make_changes, is_dry_run=validate_only)
 
 
-def _alter_loggers(
-    context: Context,
-    resource: _Resource,
-    twice: set[str],
-    operations: Sequence[Operation],
-    validate_only: bool,
-) -> tuple[int, str | None]:
-    try:
-        check_once(_name(resource), twice)
-        _check_is_this(context, resource)
-        alter_loggers(operations, validate_only=validate_only)
-    except PenstockError as error:
-        return code_of(error), error.message
-    return 0, None
+async def _alter_loggers(
+    context: Context, resource: _Resource, operations: Sequence[Operation], validate_only: bool
+) -> None:
+    _check_is_this(context, resource)
+    alter_loggers(operations, validate_only=validate_only)
+
+
+def _check_has_values(unset: Sequence[str]) -> None:
+    if unset:
+        raise InvalidRequest(f"{unset[0]} has no value: give it one, or delete it.")
 
 
 def _no_such_resource(resource: _Resource) -> InvalidRequest:
     return InvalidRequest(
         f"Resources of type {resource.resource_type} have no settings here: topics "
-        f"({ResourceType.TOPIC}) and brokers ({ResourceType.BROKER}) have."
+        f"({ResourceType.TOPIC}), brokers ({ResourceType.BROKER}) and groups "
+        f"({ResourceType.GROUP}) have."
     )
 
 
-def list_config_resources(context: Context, call: Call) -> ListConfigResourcesResponse:
+async def list_config_resources(context: Context, call: Call) -> ListConfigResourcesResponse:
     """Version 0 asked for client metrics only, of which there are none."""
     request: ListConfigResourcesRequest = call.request
     if call.version == 0:
@@ -305,4 +332,7 @@ def list_config_resources(context: Context, call: Call) -> ListConfigResourcesRe
         resources += [
             ConfigResource(str(number), ResourceType.BROKER_LOGGER) for number in image.brokers
         ]
+    if ResourceType.GROUP in wanted:
+        names = await configured_groups(context)
+        resources += [ConfigResource(name, ResourceType.GROUP) for name in names]
     return ListConfigResourcesResponse(config_resources=resources)

@@ -14,7 +14,7 @@ from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
     Place,
-    check_commit,
+    check_metadata,
 )
 from penstock.model.errors import PenstockError, UnknownTopic
 from penstock.protocol.kafka.errors import ErrorCode
@@ -77,7 +77,7 @@ def offset_commit(context: Context, call: Call) -> None:
             parts.append(part)
             try:
                 committed = _committed(found, wanted, now_ms, expires_ms)
-                check_commit(request.group_id, committed)
+                check_metadata(committed)
             except PenstockError as error:
                 part.error_code = group_code(error)
             else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
 
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
@@ -113,7 +112,7 @@ def _not_described(
 
 
 def alter_share_group_offsets(context: Context, call: Call) -> None:
-    """The group, which has no members, goes on from these offsets."""
+    """The group, which has no members, goes on from these offsets; it is made if there is none."""
     request: altering.AlterShareGroupOffsetsRequest = call.request
     wanted = {
         (topic.topic_name, partition.partition_index): partition.start_offset
@@ -149,7 +148,11 @@ def alter_share_group_offsets(context: Context, call: Call) -> None:
             response = altering.AlterShareGroupOffsetsResponse(responses=list(topics.values()))
         call.answer(response)
 
-    _submit(context, answer, request.group_id, lambda _: resets)
+    def begin(groups: Coordinator, now_ms: int) -> Effects:
+        incarnation = uuid.uuid4().hex
+        return groups.shared.begin(answer, request.group_id, incarnation, resets, now_ms)
+
+    context.groups.submit(answer, begin)
 
 
 def _reset(context: Context, name: str, number: int, offset: int) -> ShareReset:
@@ -187,7 +190,12 @@ def delete_share_group_offsets(context: Context, call: Call) -> None:
             response = deleting.DeleteShareGroupOffsetsResponse(responses=results)
         call.answer(response)
 
-    _submit(context, answer, request.group_id, resets)
+    def reset(groups: Coordinator, now_ms: int) -> Effects:
+        incarnation = uuid.uuid4().hex
+        found = resets(groups)
+        return groups.shared.reset(answer, request.group_id, incarnation, found, now_ms)
+
+    context.groups.submit(answer, reset)
 
 
 def _deleted(context: Context, name: str) -> deleting.DeleteShareGroupOffsetsResponseTopic:
@@ -200,19 +208,6 @@ def _deleted(context: Context, name: str) -> deleting.DeleteShareGroupOffsetsRes
 
 
 # --- helpers -----------------------------------------------------------------------------------
-
-
-def _submit(
-    context: Context,
-    answer: Callable[[object], None],
-    group: str,
-    resets: Callable[[Coordinator], Sequence[ShareReset]],
-) -> None:
-    def reset(groups: Coordinator, now_ms: int) -> Effects:
-        del now_ms
-        return groups.shared.reset(answer, group, uuid.uuid4().hex, resets(groups))
-
-    context.groups.submit(answer, reset)
 
 
 def _find(context: Context, name: str, number: int) -> TopicImage:

@@ -1,4 +1,4 @@
-"""AlterConfigs (API 33): replace all settings of a topic or a broker."""
+"""AlterConfigs (API 33): replace all settings of a topic, a broker or a group."""
 
 from __future__ import annotations
 

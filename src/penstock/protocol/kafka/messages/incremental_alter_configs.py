@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (API 44): change some settings of topics, brokers and loggers."""
+"""IncrementalAlterConfigs (API 44): change some settings of topics, brokers, loggers and groups."""
 
 from __future__ import annotations
 

@@ -252,4 +252,22 @@ async function deleteTopic(client, { topic }) {
   return { topic_after: (await client.listTopics()).includes(topic) }
 }
 
-serve({ produce, consume, consumeInGroup, offsetAt, member, admin })
+// Let a group begin elsewhere: at an end of the topic, as kafkajs says it, or at an offset.
+async function placeGroup({ bootstrap, topic, group, at }) {
+  const client = connect(bootstrap).admin()
+  await client.connect()
+  try {
+    if (at === "earliest" || at === "latest") {
+      await client.resetOffsets({ groupId: group, topic, earliest: at === "earliest" })
+    } else {
+      const partitions = [{ partition: 0, offset: String(at) }]
+      await client.setOffsets({ groupId: group, topic, partitions })
+    }
+    const [found] = await client.fetchOffsets({ groupId: group, topics: [topic] })
+    return Number(found.partitions[0].offset)
+  } finally {
+    await client.disconnect()
+  }
+}
+
+serve({ produce, consume, consumeInGroup, offsetAt, member, admin, placeGroup })

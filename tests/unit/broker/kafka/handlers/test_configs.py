@@ -24,6 +24,7 @@ TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
 CLIENT_METRICS = 16
+GROUP = 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -267,3 +268,98 @@ async def test_what_has_settings() -> None:
         unknown = ListConfigResourcesRequest([TOPIC, 99])
         response = await client.call(apis.LIST_CONFIG_RESOURCES, 1, unknown)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+# --- of groups ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_a_groups_settings_and_where_they_come_from(version: int) -> None:
+    """Also of one that is not there: it would have them."""
+    session_ms = 50_000
+    async with kafka_running(group_consumer_session_timeout_ms=session_ms) as (_, client):
+        lease = "share.record.lock.duration.ms"
+        changed = await change(client, (lease, SET, "20000"), name="g", kind=GROUP)
+        assert changed.error_code == ErrorCode.NONE
+        result = await describe(client, "g", GROUP, version=version, more=True)
+        assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+        settings = {setting.name: setting for setting in result.configs}
+        mine = settings[lease]
+        assert (mine.value, mine.config_source, mine.read_only) == ("20000", 8, False)
+        assert [(one.name, one.value, one.source) for one in mine.synonyms] == [
+            (lease, "20000", 8),
+            ("group.share.record.lock.duration.ms", "30000", 5),
+        ]
+        static = settings["consumer.session.timeout.ms"]
+        assert (static.value, static.config_source) == (str(session_ms), 4)
+        assert [(one.value, one.source) for one in static.synonyms] == [("50000", 4), ("45000", 5)]
+        default = settings["share.auto.offset.reset"]
+        assert (default.value, default.config_source) == ("earliest", 5)
+        letters = settings["errors.deadletterqueue.topic.name"]
+        assert (letters.value, letters.config_source) == ("dead-letters.g", 5)
+        if version >= 3:
+            kinds = (mine, default, settings["share.renew.acknowledge.enable"])
+            assert [one.config_type for one in kinds] == [3, 2, 1]
+            assert all(setting.documentation for setting in result.configs)
+        assert not any(name.startswith("streams.") for name in settings)
+        short = await describe(client, "g", GROUP, [lease, "none.such"], version=version)
+        assert [(one.name, list(one.synonyms)) for one in short.configs] == [(lease, [])]
+
+
+async def test_a_groups_settings_are_changed_and_taken_back() -> None:
+    async with kafka_running() as (_, client):
+        names = ("share.delivery.count.limit", "share.auto.offset.reset")
+
+        async def values() -> list[str]:
+            found = {one.name: one.value for one in (await describe(client, "g", GROUP)).configs}
+            return [found[name] for name in names]
+
+        async def listed() -> list[str]:
+            request = ListConfigResourcesRequest([GROUP])
+            response = await client.call(apis.LIST_CONFIG_RESOURCES, 1, request)
+            assert response.error_code == ErrorCode.NONE
+            return [one.resource_name for one in response.config_resources]
+
+        both = [(names[0], SET, "3"), (names[1], SET, "latest")]
+        tried = await change(client, *both, name="g", kind=GROUP, validate_only=True)
+        assert (tried.error_code, await values()) == (ErrorCode.NONE, ["5", "earliest"])
+        assert await listed() == []
+        await change(client, *both, name="g", kind=GROUP)
+        assert (await values(), await listed()) == (["3", "latest"], ["g"])
+        await change(client, (names[0], DELETE, None), name="g", kind=GROUP)
+        assert await values() == ["5", "latest"]
+        await replace(client, {names[0]: "4"}, "g", GROUP)
+        assert await values() == ["4", "earliest"], "those it names are all there are"
+        await replace(client, {}, "g", GROUP)
+        assert (await values(), await listed()) == (["5", "earliest"], [])
+
+
+async def test_settings_that_a_group_cannot_have() -> None:
+    async with kafka_running() as (_, client):
+        for changes, code, why in (
+            ([("share.delivery.count.limit", SET, "1")], ErrorCode.INVALID_CONFIG, "which is 2"),
+            ([("share.delivery.count.limit", SET, None)], ErrorCode.INVALID_CONFIG, "Null value"),
+            ([("share.delivery.count.limit", APPEND, "1")], ErrorCode.INVALID_CONFIG, "no list"),
+            ([("share.delivery.count.limit", 9, "1")], ErrorCode.INVALID_REQUEST, "no operation"),
+            ([("retention.ms", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config name"),
+            (
+                [("streams.num.standby.replicas", SET, "1")],
+                ErrorCode.INVALID_CONFIG,
+                "streams groups, which are not served here",
+            ),
+            (
+                [(one, SET, "3") for one in ["share.delivery.count.limit"] * 2],
+                ErrorCode.INVALID_REQUEST,
+                "changed twice",
+            ),
+        ):
+            refused = await change(client, *changes, name="g", kind=GROUP)
+            assert refused.error_code == code, refused
+            assert why in refused.error_message
+        for described in (
+            await describe(client, "", GROUP),
+            await change(client, name="", kind=GROUP),
+            await replace(client, {}, "", GROUP),
+        ):
+            assert described.error_code == ErrorCode.INVALID_REQUEST
+            assert "Default group resources are not allowed" in described.error_message

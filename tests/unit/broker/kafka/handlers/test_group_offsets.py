@@ -247,11 +247,25 @@ async def test_a_newer_client_hears_that_the_group_is_not_there() -> None:
         assert codes == {("orders", 0): ErrorCode.GROUP_ID_NOT_FOUND}
 
 
+@pytest.mark.parametrize("offset", [-1, -2, -7, -(2**63)])
+async def test_a_negative_offset_is_kept_as_it_is_and_nobody_stands_there(offset: int) -> None:
+    """R-DEL-10: Kafka takes any; clients say so that they have none, or find it out themselves."""
+    async with set_up() as (client, topics, native):
+        await commit(client, topics, 9, {("orders", 0): 4})
+        assert await commit(client, topics, 9, {("orders", 0): offset}) == {("orders", 0): 0}
+        for asked in ([("orders", 0)], None):
+            found = await fetch(client, topics, 9, asked)
+            assert found == (0, {("orders", 0): (offset, 3, "note", 0)}), found
+        ours, _ = await native.channel.call(calls.FETCH_OFFSETS, pb.FetchOffsetsRequest(group="g"))
+        assert not ours.offsets
+        told, _ = await native.channel.call(
+            calls.DESCRIBE_GROUP, pb.DescribeGroupRequest(group="g")
+        )
+        assert [place.offset for place in told.places] in ([], [-1])
+
+
 async def test_offsets_that_cannot_be_kept() -> None:
     async with set_up() as (client, topics, _):
-        assert await commit(client, topics, 9, {("orders", 0): -5}) == {
-            ("orders", 0): ErrorCode.INVALID_REQUEST
-        }
         assert await commit(client, topics, 9, {("orders", 0): 5}, "x" * 5000) == {
             ("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE
         }

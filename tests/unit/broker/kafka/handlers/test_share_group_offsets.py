@@ -34,7 +34,7 @@ class Scene:
 
     def __init__(self, client: KafkaClient, native: RawClient, topic: Any) -> None:
         self.client = client
-        self._native = native
+        self.native = native
         self._partition = topic.partitions[0]
         self.topic_id = topic.id
         self._incarnation = ""
@@ -49,7 +49,7 @@ class Scene:
         request = pb.ReadShareRequest(
             group="g", topic_id=self.topic_id, leader_term=self._partition.term
         )
-        response, _ = await self._native.channel.call(calls.READ_SHARE, request)
+        response, _ = await self.native.channel.call(calls.READ_SHARE, request)
         self._incarnation = response.incarnation
         return response.state
 
@@ -61,7 +61,7 @@ class Scene:
             state=state,
             incarnation=self._incarnation,
         )
-        await self._native.channel.call(calls.WRITE_SHARE, request)
+        await self.native.channel.call(calls.WRITE_SHARE, request)
 
     async def describe(self, group: str, wanted: dict[str, list[int]] | None = None) -> Any:
         topics = None
@@ -174,10 +174,27 @@ class TestChanged:
             [topic] = (await at.describe("g")).topics
             assert [one.start_offset for one in topic.partitions] == [4]
 
-    async def test_an_unknown_group(self) -> None:
+    async def test_a_group_that_is_not_there_is_made(self) -> None:
+        """As Kafka does, so that a group begins where it should when its first member comes."""
         async with scene() as at:
-            refused = await at.alter("nobody", ("orders", 0, 4))
+            altered = await at.alter("g", ("orders", 0, 4))
+            assert altered.error_code == ErrorCode.NONE
+            [orders] = altered.responses
+            assert [one.error_code for one in orders.partitions] == [ErrorCode.NONE]
+            [topic] = (await at.describe("g")).topics
+            assert [(one.start_offset, one.lag) for one in topic.partitions] == [(4, 6)]
+            await at.beat(0)
+            assert decode_share_state(await at.read()).start == 4
+
+    async def test_the_name_of_another_kind_of_group(self) -> None:
+        async with scene() as at:
+            await at.native.channel.call(
+                calls.COMMIT_OFFSETS,
+                pb.CommitOffsetsRequest(group="g", offsets=[pb.GroupOffset(topic="orders")]),
+            )
+            refused = await at.alter("g", ("orders", 0, 4))
             assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            assert "no shared group" in refused.error_message
 
 
 class TestForgotten:

@@ -11,6 +11,8 @@ import pytest
 
 from penstock.broker.broker import Broker
 from penstock.model.message_headers import DEAD_REASON, PRIORITY
+from penstock.protocol import calls
+from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
@@ -411,3 +413,41 @@ async def test_a_broker_that_stops_lets_nobody_wait() -> None:
         await asyncio.wait_for(at.broker.stop(), 5)
         [part] = parts_of(await asked).values()
         assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_what_an_operator_decides_holds_for_the_leases_that_follow() -> None:
+    """R-DEL-3: on a group that runs: the leader of a partition hears of it as it goes on."""
+    async with kafka_stage() as at:
+        await at.here.publish(10)
+        consumer = await at.consumer()
+        assert (await consumer.answer(max_records=2)).acquisition_lock_timeout_ms == LEASE_MS - 1
+        decided = {"share.record.lock.duration.ms": "20000", "share.delivery.count.limit": "2"}
+        request = pb.AlterGroupSettingsRequest(group="g", set=decided)
+        await at.here.client.channel.call(calls.ALTER_GROUP_SETTINGS, request)
+        assert await consumer.settle((0, 0, [ACCEPT]), (1, 1, [RELEASE])) == 0
+        answer = await consumer.answer(max_records=2)
+        assert answer.acquisition_lock_timeout_ms == 20_000 - 1
+        assert offsets(messages_of(parts_of(answer)[0])) == [1, 2]
+        assert await consumer.settle((1, 1, [RELEASE]), (2, 2, [ACCEPT])) == 0
+        # The second attempt was the last.
+        [letter] = await at.here.dead_letters()
+        assert letter.value == b"value 1"
+
+
+@pytest.mark.parametrize(
+    ("reset", "first"), [("earliest", 0), ("latest", 10), ("by_duration:PT1M", 5)]
+)
+async def test_a_group_begins_where_an_operator_says(reset: str, first: int) -> None:
+    async with kafka_stage() as at:
+        await at.here.publish(5)
+        at.here.clock.time_ms += 120_000
+        await at.here.publish(5, timestamp_ms=at.here.clock.time_ms)
+        decided = {"share.auto.offset.reset": reset}
+        request = pb.AlterGroupSettingsRequest(group="g", set=decided)
+        await at.here.client.channel.call(calls.ALTER_GROUP_SETTINGS, request)
+        consumer = await at.consumer()
+        # Where it begins is where it stands when it first asks.
+        found = offsets(await consumer.fetch(max_wait_ms=1, max_records=1))
+        await at.here.publish(1)
+        found += offsets(await consumer.fetch(max_records=1))
+        assert found[0] == first

@@ -1,0 +1,151 @@
+"""Settings of groups as Kafka's users know them: described, changed one by one, replaced.
+
+What they mean and which there are is the groups' (`coordination.group.group_settings`), who are
+asked where they are looked after. The invariant: whichever broker is asked, the answer is the
+coordinator's; while there is none, whoever asks waits for a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from penstock.broker.context import Context
+from penstock.broker.coordinator_calls import ask_groups
+from penstock.broker.handlers.group_settings import alter_group_settings, group_settings
+from penstock.broker.kafka.setting_table import SettingType
+from penstock.broker.kafka.topic_settings import (
+    DescribedSetting,
+    Operation,
+    OperationKind,
+    Source,
+    Synonym,
+)
+from penstock.coordination.group.group_settings import GROUP_SETTINGS, GroupSetting, ValueType
+from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import ALTER_GROUP_SETTINGS
+from penstock.protocol.calls import GROUP_SETTINGS as ASK_SETTINGS
+
+# While the coordinator is being elected or reads: tools ask once and give up at what they are told.
+_WAIT_S_MAX: Final = 5.0
+_RETRY_S: Final = 0.1
+
+_TYPES: Final = {
+    ValueType.INT: SettingType.INT,
+    ValueType.STRING: SettingType.STRING,
+    ValueType.BOOLEAN: SettingType.BOOLEAN,
+}
+
+ResponseT = TypeVar("ResponseT")
+
+
+async def configured_groups(context: Context) -> list[str]:
+    """The groups that have settings of their own."""
+    return list((await _asked(context, "")).groups)
+
+
+async def describe_group(context: Context, name: str) -> list[DescribedSetting]:
+    """Every setting that a group of this name has, or would have."""
+    _check_name(name)
+    found = await _asked(context, name)
+    return [_described(row, found.own, found.defaults[row.name]) for row in GROUP_SETTINGS]
+
+
+async def replace_group(
+    context: Context, name: str, given: Mapping[str, str | None], validate_only: bool
+) -> None:
+    """What AlterConfigs does: those it names are all the group has."""
+    await _alter(context, name, _valued(given), (), validate_only, replaces=True)
+
+
+async def change_group(
+    context: Context, name: str, operations: Iterable[Operation], validate_only: bool
+) -> None:
+    """What IncrementalAlterConfigs does."""
+    given: dict[str, str | None] = {}
+    removed: list[str] = []
+    for operation in operations:
+        if operation.name in given or operation.name in removed:
+            raise InvalidRequest(f"{operation.name} is changed twice in one request: change once.")
+        match operation.kind:
+            case OperationKind.SET:
+                given[operation.name] = operation.value
+            case OperationKind.DELETE:
+                removed.append(operation.name)
+            case OperationKind.APPEND | OperationKind.SUBTRACT:
+                raise InvalidConfig(f"{operation.name} is no list: it can only be set or deleted.")
+            case _:
+                raise InvalidRequest(
+                    f"{operation.kind} is no operation on {operation.name}: there are 0 (set) and "
+                    "1 (delete)."
+                )
+    await _alter(context, name, _valued(given), removed, validate_only)
+
+
+async def _alter(
+    context: Context,
+    name: str,
+    settings: Mapping[str, str],
+    reset: Iterable[str],
+    validate_only: bool,
+    *,
+    replaces: bool = False,
+) -> None:
+    _check_name(name)
+    request = pb.AlterGroupSettingsRequest(
+        group=name, set=settings, reset=reset, replaces=replaces, only_checked=validate_only
+    )
+    await _patiently(
+        lambda: ask_groups(context, ALTER_GROUP_SETTINGS, alter_group_settings, request)
+    )
+
+
+async def _asked(context: Context, name: str) -> pb.GroupSettingsResponse:
+    request = pb.GroupSettingsRequest(group=name)
+    return await _patiently(lambda: ask_groups(context, ASK_SETTINGS, group_settings, request))
+
+
+async def _patiently(ask: Callable[[], Awaitable[ResponseT]]) -> ResponseT:
+    deadline_s = asyncio.get_running_loop().time() + _WAIT_S_MAX
+    while True:
+        try:
+            return await ask()
+        except PenstockError as error:
+            if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
+                raise
+        await asyncio.sleep(_RETRY_S)
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise InvalidRequest("Default group resources are not allowed: name a group.")
+
+
+def _valued(given: Mapping[str, str | None]) -> dict[str, str]:
+    unset = [name for name, text in given.items() if text is None]
+    if unset:
+        # Kafka's own words, which tools and people know.
+        raise InvalidConfig(f"Null value not supported for group configs: {','.join(unset)}")
+    return {name: text for name, text in given.items() if text is not None}
+
+
+def _described(row: GroupSetting, own: Mapping[str, str], default: str) -> DescribedSetting:
+    # What holds for all groups was said when the broker was started, or by nobody.
+    is_said = row.default not in ("", default)
+    source = Source.STATIC_BROKER_CONFIG if is_said else Source.DEFAULT_CONFIG
+    synonyms: tuple[Synonym, ...] = (Synonym(row.broker_name or row.name, default, source),)
+    if is_said:
+        synonyms += (Synonym(row.broker_name, row.default, Source.DEFAULT_CONFIG),)
+    if row.name in own:
+        synonyms = (Synonym(row.name, own[row.name], Source.GROUP_CONFIG), *synonyms)
+    return DescribedSetting(
+        name=row.name,
+        value=synonyms[0].value,
+        type=_TYPES[row.type],
+        source=synonyms[0].source,
+        read_only=False,
+        synonyms=synonyms,
+        documentation=row.documentation,
+    )
