@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.coordination.claim_view import ADVICE
-from penstock.model.delivery_errors import TopicClaimed
+from penstock.model.delivery_errors import ReservedProducerId, TopicClaimed
 from penstock.model.errors import BatchTooLarge, InvalidBatch, InvalidTimestamp
-from penstock.model.limits import OPENED_BATCH_BYTES_MAX
+from penstock.model.limits import COPY_PRODUCER_ID_MIN, OPENED_BATCH_BYTES_MAX
 from penstock.model.topic_config import INT64_MAX, TopicConfig
 from penstock.net.clock import Clock
 from penstock.records import count_keys
@@ -90,6 +90,12 @@ class Admission:
         self._check_size(header)
         if header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatch("Transactional batches are not accepted yet.")
+        if header.producer_id >= COPY_PRODUCER_ID_MIN:
+            raise ReservedProducerId(
+                f"The batch has producer id {header.producer_id}: those from "
+                f"{COPY_PRODUCER_ID_MIN} on are for the copies that brokers make; ask for one by "
+                "InitProducer, or leave it at -1."
+            )
         now_ms = self._clock.now_ms()
         if self._config.timestamp_type == "create":
             self._check_times(header, now_ms)

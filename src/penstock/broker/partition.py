@@ -23,6 +23,7 @@ from penstock.model.errors import (
     UnknownProducer,
 )
 from penstock.model.ids import TopicId, TopicPartition
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.records.header import TRANSACTIONAL_FLAG, BatchHeader, check_produced
@@ -122,6 +123,7 @@ class Partition:
             or header.length > admission.batch_bytes_max
             or header.max_timestamp_ms > admission.latest_ms
             or header.attributes & TRANSACTIONAL_FLAG
+            or header.producer_id >= COPY_PRODUCER_ID_MIN
         ):
             batch, header = admission.admit(batch, header)
             if header.is_append_time:
