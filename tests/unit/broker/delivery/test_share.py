@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -41,7 +42,10 @@ async def test_one_that_would_be_too_large_is_a_dead_letter(settings: dict[str, 
                 seen.append(message.offset)
                 assert await member.settle(message.offset) == 0
         assert sorted(seen) == [0, 1, 5]
+        # It is found out when somebody asks for more, as consumers always do.
+        asking = asyncio.create_task(member.lease(max_wait_ms=60_000))
         [record] = await here.dead_letters()
+        asking.cancel()
         letter = read_dead_letter(record.key, record.value, record.headers)
         assert letter is not None
         assert (letter.topic, letter.partition, letter.offset) == ("orders", 0, 2)
