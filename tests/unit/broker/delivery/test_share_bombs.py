@@ -45,7 +45,8 @@ async def test_others_are_served_while_bombs_are_leased(ordered: bool) -> None:
             await other.produce("others", batch([b"x"]))
             served += 1
         await working
-        assert served >= 3 * BOMBS, f"{served} round trips beside {BOMBS} bombs"
+        # Opened on the loop, each lets by those few that come between its own calls.
+        assert served >= 8 * BOMBS, f"{served} round trips beside {BOMBS} bombs"
 
 
 async def test_small_batches_opened_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
