@@ -262,6 +262,8 @@ class ShareLog:
         for opened in self._opened:
             if opened.base_offset <= offset < opened.next_offset:
                 return opened
+        if waits and self.must_open:
+            raise _TakesLong  # no more of them at once: leases may be of many batches
         batch = memoryview(self._partition.read(offset, 1).read())
         if not batch:
             return None
@@ -271,7 +273,7 @@ class ShareLog:
             raise self._unreadable[1]
         sliceable = large.at_once(large.sliceable) if waits else large.sliceable()
         if sliceable is None:
-            self._large_to_lease = self._large_to_lease or large
+            self._large_to_lease = large
             raise _TakesLong
         self._opened.append(sliceable)
         return sliceable
