@@ -231,7 +231,8 @@ class ShareGroup:
         if has_changed or self._must_look_at_topics:
             if now_ms >= self._assign_from_ms:
                 self._assign(topics, has_changed, effects)
-                self._assign_from_ms = now_ms + self._assign_interval_ms
+                if _INTERVAL_MS_PER_MEMBER * len(self._members) > _HEARTBEAT_INTERVAL_MS_MIN:
+                    self._assign_from_ms = now_ms + self._heartbeat_interval_ms
             elif has_changed:
                 self._assign_later(member_id, effects)
         self._sessions.set(member_id, now_ms + self._config.session_timeout_ms)
@@ -278,11 +279,6 @@ class ShareGroup:
         facts = self.facts
         changed = replace(facts, epoch=facts.assignment_epoch + 1, empty_since_ms=empty_since_ms)
         self._put_facts(changed, effects)
-
-    @property
-    def _assign_interval_ms(self) -> int:
-        is_small = _INTERVAL_MS_PER_MEMBER * len(self._members) <= _HEARTBEAT_INTERVAL_MS_MIN
-        return 0 if is_small else self._heartbeat_interval_ms
 
     @property
     def _heartbeat_interval_ms(self) -> int:
