@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.coordination.claim_view import ADVICE
-from penstock.model.delivery_errors import TopicClaimed
+from penstock.model.delivery_errors import ReservedProducerId, TopicClaimed
 from penstock.model.errors import BatchTooLarge, InvalidBatch, InvalidTimestamp
-from penstock.model.limits import OPENED_BATCH_BYTES_MAX
+from penstock.model.limits import COPY_PRODUCER_ID_MIN, OPENED_BATCH_BYTES_MAX
 from penstock.model.topic_config import INT64_MAX, TopicConfig
 from penstock.net.clock import Clock
 from penstock.records import count_keys
@@ -48,6 +48,7 @@ class Admission:
         "batch_bytes_max",
         "latest_ms",
         "looks_at_all",
+        "opens_batches",
     )
 
     def __init__(self, topic: str, config: TopicConfig, clock: Clock) -> None:
@@ -59,9 +60,10 @@ class Admission:
         self._level = _level(config)
         # The three that the partition looks at itself, before it calls `admit`.
         self.batch_bytes_max = config.batch_bytes_max
+        # Whether what may be much larger than it came is looked into (`broker.openings`).
+        self.opens_batches = self._codec is not None or config.is_compacted
         self.looks_at_all = (
-            self._codec is not None
-            or config.is_compacted
+            self.opens_batches
             or config.timestamp_type == "append"
             or config.timestamp_before_max_ms < INT64_MAX
             or config.exclusive_producer == "yes"
@@ -76,11 +78,12 @@ class Admission:
         *,
         is_appended: bool = True,
         is_claimed: bool = False,
+        is_opened: bool = False,
     ) -> tuple[memoryview, BatchHeader]:
         """The batch as the topic wants it, or the error that says why it does not.
 
         is_appended: now, so that the broker's time is the present one. is_claimed: its producer has
-        the topic for itself.
+        the topic for itself. is_opened: it is what `opened` made of one.
         """
         if not is_claimed and self._config.exclusive_producer == "yes":
             raise TopicClaimed(
@@ -90,22 +93,37 @@ class Admission:
         self._check_size(header)
         if header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatch("Transactional batches are not accepted yet.")
+        if header.producer_id >= COPY_PRODUCER_ID_MIN:
+            raise ReservedProducerId(
+                f"The batch has producer id {header.producer_id}: those from "
+                f"{COPY_PRODUCER_ID_MIN} on are for the copies that brokers make; ask for one by "
+                "InitProducer, or leave it at -1."
+            )
         now_ms = self._clock.now_ms()
         if self._config.timestamp_type == "create":
             self._check_times(header, now_ms)
-        if self._config.is_compacted:
-            self._check_keys(header, batch)
-        if self._codec is not None and self._codec != header.codec:
-            changed = recompress(
-                header, batch, self._codec, level=self._level, bytes_max=OPENED_BATCH_BYTES_MAX
-            )
-            batch = memoryview(changed)
-            header = check_produced(batch)
+        if self.opens_batches and not is_opened:
+            batch = self.opened(batch, header)
+            header = read_header(batch)
             self._check_size(header)
         if self._config.timestamp_type == "append" and is_appended:
             stamp_append_time(batch, now_ms)
             header = read_header(batch)
         return batch, header
+
+    def opened(
+        self, batch: memoryview, header: BatchHeader, bytes_max: int = OPENED_BATCH_BYTES_MAX
+    ) -> memoryview:
+        """The batch in the topic's compression, and with a key to each message where the topic
+        wants that. InvalidBatch also if it is larger, decompressed, than so many bytes. A thread
+        may do it."""
+        if self._config.is_compacted:
+            self._check_keys(header, batch, bytes_max)
+        if self._codec is None or self._codec == header.codec:
+            return batch
+        changed = recompress(header, batch, self._codec, level=self._level, bytes_max=bytes_max)
+        check_produced(memoryview(changed))
+        return memoryview(changed)
 
     def _check_size(self, header: BatchHeader) -> None:
         if header.length > self.batch_bytes_max:
@@ -132,8 +150,8 @@ class Admission:
                 "(timestamp_before_max_ms)."
             )
 
-    def _check_keys(self, header: BatchHeader, batch: memoryview) -> None:
-        if count_keys(header, batch, OPENED_BATCH_BYTES_MAX) < header.record_count:
+    def _check_keys(self, header: BatchHeader, batch: memoryview, bytes_max: int) -> None:
+        if count_keys(header, batch, bytes_max) < header.record_count:
             raise InvalidBatch(
                 f"A message has no key: {self._topic} is compacted, which keeps the last "
                 "message of each key, so every message needs one."

@@ -83,7 +83,7 @@ class Claims:
                 case Verdict.MAY_WRITE:
                     if door.view.is_due(now_s):
                         self._ask(door)
-                    partition.append_claimed(batch, append, acks)
+                    partition.append_known(batch, append, acks, is_claimed=True)
                     return
                 case Verdict.REFUSED:
                     raise door.view.refusal(partition.name.topic, claim)
@@ -162,11 +162,15 @@ class Claims:
                         raise door.view.refusal(first.partition.name.topic, claim)
                     if not first.partition.is_open:
                         raise NotLeader(f"{first.partition.name} is no longer led here.")
-                    first.partition.append_claimed(first.batch, first.append, first.acks)
+                    self._append(first)
                 except PenstockError as error:
                     first.append.finished(error)
                 self._take(door, claim)
         self._driver.end_turn()
+
+    @staticmethod
+    def _append(waiting: _Waiting) -> None:
+        waiting.partition.append_known(waiting.batch, waiting.append, waiting.acks, is_claimed=True)
 
     def _give_up_late(self, door: _Door) -> None:
         late_s = self._clock.monotonic() - CLAIM_WAIT_MS_MAX / 1000

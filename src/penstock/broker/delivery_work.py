@@ -19,6 +19,7 @@ from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.delivery.shares import Shares, States
 from penstock.broker.forwarding import Forwarding
+from penstock.broker.openings import Openings
 from penstock.broker.share_sessions import ShareSessions
 from penstock.broker.staging_coordinator import StagingParts
 
@@ -31,6 +32,7 @@ class DeliveryWork:
     dead_letters: DeadLetters
     filters: Filters
     fair_turns: FairTurns
+    openings: Openings
     shares: Shares
     share_sessions: ShareSessions
     pushes: Pushes
@@ -62,6 +64,7 @@ def start_delivery_work(
         dead_letters=dead_letters,
         filters=filters,
         fair_turns=fair_turns,
+        openings=Openings(fair_turns, parts.driver),
         shares=shares,
         share_sessions=ShareSessions(),
         pushes=Pushes(config, parts.clock),

@@ -24,6 +24,7 @@ from penstock.model.errors import (
     UnknownProducer,
 )
 from penstock.model.ids import TopicId, TopicPartition
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.records.header import TRANSACTIONAL_FLAG, BatchHeader, check_produced
@@ -93,7 +94,8 @@ class Partition:
     @config.setter
     def config(self, config: TopicConfig) -> None:
         self._config = config
-        self._admission = Admission(self.name.topic, config, self._clock)
+        # What the topic's settings let in; for `broker.openings`.
+        self.admission = Admission(self.name.topic, config, self._clock)
         # Whether what is produced goes by `broker.claims`.
         self.is_exclusive = config.exclusive_producer == "yes"
         self.replica.min_insync_replicas = config.min_insync_replicas
@@ -117,12 +119,13 @@ class Partition:
         """Check and propose what a producer sent; `append.finished` is called when it is as safe as
         `acks` says. Raises if it cannot be accepted, and then does not call it."""
         header = check_produced(batch)
-        admission = self._admission
+        admission = self.admission
         if (
             admission.looks_at_all
             or header.length > admission.batch_bytes_max
             or header.max_timestamp_ms > admission.latest_ms
             or header.attributes & TRANSACTIONAL_FLAG
+            or header.producer_id >= COPY_PRODUCER_ID_MIN
         ):
             batch, header = admission.admit(batch, header)
             if header.is_append_time:
@@ -132,9 +135,19 @@ class Partition:
         else:
             self.append_sequenced(header, batch, append, acks)
 
-    def append_claimed(self, batch: memoryview, append: Append, acks: int) -> None:
-        """The same for a producer that has the topic for itself."""
-        batch, header = self._admission.admit(batch, check_produced(batch), is_claimed=True)
+    def append_known(
+        self,
+        batch: memoryview,
+        append: Append,
+        acks: int,
+        *,
+        is_claimed: bool = False,
+        is_opened: bool = False,
+    ) -> None:
+        """The same for a batch of which more is known, as `Admission.admit` has it."""
+        batch, header = self.admission.admit(
+            batch, check_produced(batch), is_claimed=is_claimed, is_opened=is_opened
+        )
         if header.is_append_time:
             append.append_time_ms = header.max_timestamp_ms
         if header.producer_id < 0:
@@ -154,7 +167,7 @@ class Partition:
     def admit(self, batch: memoryview) -> tuple[memoryview, BatchHeader]:
         """What a producer sent, checked as if it were appended, and as it may be appended later by
         `append_sequenced`, whatever the topic's settings are by then."""
-        return self._admission.admit(batch, check_produced(batch), is_appended=False)
+        return self.admission.admit(batch, check_produced(batch), is_appended=False)
 
     def append_sequenced(
         self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL

@@ -4,13 +4,14 @@
                     TooManySubscriptions  InvalidFilter  InvalidDelay  InvalidSchedule
                     UnknownSchedule  InvalidCredit  UnknownStream  Parked  UnknownClient
                     TopicClaimed  NoReply  PartitionLost
+    ProducerError   ReservedProducerId
 
 The invariant: codes from 110 on, one for each.
 """
 
 from __future__ import annotations
 
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, ProducerError
 
 
 class DeliveryError(PenstockError):
@@ -114,3 +115,9 @@ class PartitionLost(DeliveryError):
     reads on from the place before."""
 
     code = 126
+
+
+class ReservedProducerId(ProducerError):
+    """Brokers draw producer ids of this size for what they copy, delayed messages among it."""
+
+    code = 127

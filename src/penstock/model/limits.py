@@ -49,6 +49,8 @@ ENVELOPE_BYTES_MAX: Final = 8 * MIB
 DECOMPRESSED_BYTES_MAX: Final = 1 * GIB
 # Where a topic's settings make the broker open what producers send: it has all of them to serve.
 OPENED_BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX
+# What may wait on a broker, as it came, for a thread that opens it.
+OPENING_BYTES_MAX: Final = 64 * MIB
 
 # --- compaction --------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ decode_messages = _codec.decode_messages
 decode_unexpired = _codec.decode_unexpired
 expiry_ms = _codec.expiry_ms
 locate_records = _codec.locate_records
+renumber_records = _codec.renumber_records
 
 decode_columns = _column_decoder.decode_columns
 decode_pieces = _column_decoder.decode_pieces
@@ -91,4 +92,5 @@ __all__ = [
     "hash_partitions",
     "locate_records",
     "murmur2",
+    "renumber_records",
 ]

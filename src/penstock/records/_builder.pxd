@@ -34,3 +34,6 @@ cdef Py_ssize_t put_varint(unsigned char* data, Py_ssize_t position, long long v
 cdef Py_ssize_t put_field(
     unsigned char* data, Py_ssize_t position, unsigned char* field, long long length
 )
+cdef Py_ssize_t put_bytes(
+    unsigned char* data, Py_ssize_t position, unsigned char* field, long long length
+)

@@ -162,7 +162,7 @@ class BatchBuilder:
         position = put_varint(data, position, index)
         position = put_field(data, position, key, key_length)
         position = put_field(data, position, value, value_length)
-        self._position = _put(data, position, headers, headers_length)
+        self._position = put_bytes(data, position, headers, headers_length)
         if timestamp > self._max_timestamp_ms:
             self._max_timestamp_ms = timestamp
         self._record_count = index + 1
@@ -367,17 +367,18 @@ def put_field(
 ) -> cython.Py_ssize_t:
     """Write a field of so many bytes, or -1 for null, behind its length; the position after it."""
     position = put_varint(data, position, length)
-    return position if length < 0 else _put(data, position, field, length)
+    return position if length < 0 else put_bytes(data, position, field, length)
 
 
 @cython.cfunc
 @cython.inline
-def _put(
+def put_bytes(
     data: cython.p_uchar,
     position: cython.Py_ssize_t,
     field: cython.p_uchar,
     length: cython.longlong,
 ) -> cython.Py_ssize_t:
+    """Write so many bytes as they are; the position after them."""
     if cython.compiled:
         memcpy(data + position, field, length)
     else:

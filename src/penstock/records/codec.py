@@ -4,7 +4,8 @@
 
 One source, two ways to run (docs/decisions/0002): as it stands, or compiled by Cython to
 `penstock.records._codec`. Import from `penstock.records`, which picks. Records are parsed by
-`records.cursor`, columns made by `records.column_decoder`; writing is in `records.builder`.
+`records.cursor`, columns made by `records.column_decoder`; writing is in `records.builder`, by
+whose means records that are handed on are numbered anew here.
 
 Compiled, `data` below is a C pointer; interpreted, it is the bytes themselves. Both are indexed
 and sliced alike.
@@ -20,17 +21,19 @@ import cython
 from penstock.model.errors import ClientClosed
 from penstock.model.message_headers import EXPIRES_MS, TAG, read_number
 from penstock.records.columns import Headers
-from penstock.records.header import BatchHeader, Buffer
+from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer
 
 if cython.compiled:
-    from cython.cimports.penstock.records._cursor import Cursor
+    from cython.cimports.penstock.records._builder import put_bytes, put_varint, varint_size
+    from cython.cimports.penstock.records._cursor import Cursor, address
 
     from penstock.records._cursor import (  # type: ignore[import-not-found]
         cursors,
         open_batch,
     )
 else:
-    from penstock.records.cursor import Cursor, cursors, open_batch
+    from penstock.records.builder import put_bytes, put_varint, varint_size
+    from penstock.records.cursor import Cursor, address, cursors, open_batch
 
 
 _EXPIRES_LENGTH = cython.declare(cython.longlong, len(EXPIRES_MS))
@@ -245,6 +248,34 @@ def locate_records(
         offsets.append(cursor.offset)
         ends.append(cursor.record_end)
     return offsets, ends
+
+
+def renumber_records(header: BatchHeader, records: Buffer, shift: cython.longlong) -> bytearray:
+    """Records that were found sound, with offset deltas that are less by `shift`, behind room for
+    their header; all else of them is as it was. header: the one that they get."""
+    cursor: Cursor = Cursor(header, records)
+    # Neither a smaller number nor the length of a record with one takes more bytes than before.
+    batch = bytearray(HEADER_BYTES + len(records))
+    data: cython.p_uchar = address(batch)
+    position: cython.Py_ssize_t = HEADER_BYTES
+    while cursor.position < cursor.end:
+        length: cython.longlong = cursor.length(cursor.end)
+        start: cython.Py_ssize_t = cursor.position
+        record_end: cython.Py_ssize_t = start + length
+        cursor.position += 1  # the record's attributes
+        cursor.varint(10)
+        delta_start: cython.Py_ssize_t = cursor.position
+        delta: cython.longlong = cursor.varint(5) - shift
+        saved: cython.longlong = cursor.position - delta_start - varint_size(delta)
+        position = put_varint(data, position, length - saved)
+        before: bytes = cursor.data[start:delta_start]
+        position = put_bytes(data, position, before, len(before))
+        position = put_varint(data, position, delta)
+        behind: bytes = cursor.data[cursor.position : record_end]
+        position = put_bytes(data, position, behind, len(behind))
+        cursor.position = record_end
+    del batch[position:]
+    return batch
 
 
 @cython.cfunc

@@ -1,8 +1,9 @@
 """Some neighbours out of a batch, as a batch of their own: for those who get a part of it.
 
 They keep their offsets and times. It is not compaction (`records.rewrite`): nobody stores a slice,
-so it has no producer, and it is not compressed again. The invariant: a record is in a slice with
-the bytes that it has in its batch.
+so it has no producer, and it is not compressed again. The invariants: a record in a slice is what
+it is in its batch; and a slice's header has the offsets of its first and its last record, so that
+no two slices overlap: clients that go by headers would pass over the second.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from penstock.model.errors import CorruptBatch, InvalidBatch
-from penstock.records import locate_records
+from penstock.records import locate_records, renumber_records
 from penstock.records.compression import decompress
 from penstock.records.header import (
     CODEC_MASK,
@@ -63,8 +64,14 @@ class SliceableBatch:
             return b""
         if end - begin == len(self.offsets):
             return self._batch
-        start = self._ends[begin - 1] if begin else 0
-        batch = bytearray(HEADER_BYTES)
-        batch += self._records[start : self._ends[end - 1]]
-        write_header(batch, self._header._replace(record_count=end - begin))
+        start, stop = self._ends[begin - 1] if begin else 0, self._ends[end - 1]
+        base_offset = self.offsets[begin]
+        header = self._header._replace(
+            base_offset=base_offset,
+            last_offset_delta=self.offsets[end - 1] - base_offset,
+            record_count=end - begin,
+        )
+        shift = base_offset - self._header.base_offset
+        batch = renumber_records(header, self._records[start:stop], shift)
+        write_header(batch, header)
         return batch

@@ -2,7 +2,8 @@
 
 No root and no set-up: kcat is taken from the PATH or from the distribution's packages, unpacked in
 the cache; JavaScript clients from npm at the versions of the lock file (and Node itself from its
-wheel where the machine has none); the Java client from Maven Central, as the benchmarks do.
+wheel where the machine has none); the Java client from Maven Central, as the benchmarks do; the one
+of Go by Go's own modules, compiled once.
 Python's clients are in the `dev` extra. Invariant: what is half fetched is never used.
 """
 
@@ -115,6 +116,24 @@ def java() -> Program:
     swift = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return Program(command=(program, *swift, quiet, "-cp", f"{classes}:{jars}/*"))
+
+
+@functools.cache
+def franz() -> Program:
+    """A member of a share group by franz-go. Like Java's, it is skipped where there is no Go."""
+    compiler = shutil.which("go")
+    if compiler is None:
+        pytest.skip("franz-go is compiled by Go, which is not installed here.")
+    sources = sorted((CLIENTS / "go").iterdir())
+    text = b"".join(source.read_bytes() for source in sources)
+    folder = CACHE / f"go-{hashlib.sha256(text).hexdigest()[:16]}"
+
+    def build(arriving: Path) -> None:
+        for source in sources:
+            shutil.copy(source, arriving)
+        _run([compiler, "build", "-o", "share_member", "."], arriving)
+
+    return Program(command=(str(_fetched(folder, build) / "share_member"),))
 
 
 def _unpack_kcat(arriving: Path) -> None:

@@ -1,4 +1,4 @@
-"""Members of share groups for the tests: of librdkafka in a thread, of Java in a process.
+"""Members of share groups for the tests: of librdkafka in a thread, of Java and Go in a process.
 
 Each tells what it got. Invariant: what is told is in the order in which the member got it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -14,7 +15,7 @@ from confluent_kafka import AcknowledgeType, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.system.kafka.drivers.driver import PATIENCE_S
-from tests.system.kafka.provide import java
+from tests.system.kafka.provide import franz, java
 
 
 def set_for_group(admin: AdminClient, name: str, value: str, group: str) -> None:
@@ -88,13 +89,11 @@ class LibrdkafkaMember:
         self.leave()
 
 
-class JavaMember:
-    """The same with Kafka's own consumer. how: ACCEPT, RELEASE, REJECT, or HOLD: it stops with the
-    first message in its hand, and its others behind it."""
+class ProcessMember:
+    """A program that tells what it gets, a line each, until its input ends."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, how: str = "ACCEPT") -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self.got: list[Got] = []
-        command = java().with_arguments("ForeignShareConsumer", bootstrap, group, topic, how)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -113,7 +112,7 @@ class JavaMember:
         """In good order: when this returns, its acknowledgements have been heard."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        self._process.stdin.close()
         assert self._process.wait(60) == 0
 
     def __enter__(self) -> Self:
@@ -132,3 +131,21 @@ class JavaMember:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
+
+
+class JavaMember(ProcessMember):
+    """Kafka's own consumer. how: ACCEPT, RELEASE, REJECT, or HOLD: it stops with the first message
+    in its hand, and its others behind it."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, how: str = "ACCEPT") -> None:
+        super().__init__(
+            java().with_arguments("ForeignShareConsumer", bootstrap, group, topic, how)
+        )
+
+
+class FranzMember(ProcessMember):
+    """franz-go's, which goes by the headers of batches: it releases, rejects and accepts as
+    `clients/go/share_member.go` says."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        super().__init__(franz().with_arguments(bootstrap, group, topic))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -22,6 +23,7 @@ from tests.system.kafka.messages import Message
 from tests.system.kafka.peer import IS_KAFKA
 from tests.system.kafka.provide import java
 from tests.system.kafka.share_members import (
+    FranzMember,
     Got,
     JavaMember,
     LibrdkafkaMember,
@@ -314,3 +316,49 @@ def test_kafkas_own_tool_sets_shows_and_takes_back(
     assert "lock.duration.ms=20000" not in configs(*named, "--describe")
     with pytest.raises(AssertionError, match=r"equal to group\.share\.min\.record"):
         configs(*named, "--alter", "--add-config", "share.record.lock.duration.ms=1000")
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_what_three_of_go_release_reject_and_accept_is_never_lost(
+    bootstrap: str,
+    clients: Clients,
+    create_topic: CreateTopic,
+    topic: str,
+    group: str,
+    codec: str,
+) -> None:
+    """R-DEL-3: franz-go goes by the headers of batches, and calls what it has passed over a gap.
+    Every message is seen by somebody, accepted by one, and rejected where it is rejected."""
+    if IS_KAFKA:
+        return  # the group is begun by a client of ours
+    count = 3_000
+    create_topic(topic, 1)
+    with (
+        penstock.connect_blocking(bootstrap) as mq,
+        mq.share(topic, group=group, backoff_ms=0) as ours,
+    ):
+        ours.fetch(1, timeout_s=0.1)
+    messages = [Message(key=None, value=b"%d" % number) for number in range(count)]
+    clients["confluent-kafka"].produce(topic, messages, codec=codec)
+    members = [FranzMember(bootstrap, group, topic) for _ in range(3)]
+    with members[0], members[1], members[2]:
+
+        def seen() -> list[Got]:
+            return [one for member in members for one in member.got]
+
+        until(
+            lambda: len({one.value for one in seen() if " release" not in one.value}) == count,
+            "every message is accepted or rejected",
+        )
+        for member in members:
+            member.leave()
+    outcomes = {3: ["release", "accept"], 4: ["release", "accept"], 7: ["reject"]}
+    assert Counter((one.value, one.delivery_count) for one in seen()) == Counter(
+        (f"{number} {outcome}", delivery)
+        for number in range(count)
+        for delivery, outcome in enumerate(outcomes.get(number % 10, ["accept"]), start=1)
+    )
+    letters = f"dead-letters.{group}"
+    rejected = [b"%d" % number for number in range(7, count, 10)]
+    found = clients["confluent-kafka"].consume({letters: len(rejected)})[letters]
+    assert sorted(one.value or b"" for one in found) == sorted(rejected)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.model.errors import InvalidBatch
-from penstock.records import BatchBuilder, decode_messages
+from penstock.records import BatchBuilder, Message, decode_batch, decode_messages, slicing
 from penstock.records.header import check_batch, read_header, stamp
+from penstock.records.rewrite import keep_records, open_batch
 from penstock.records.slicing import SliceableBatch
+from penstock.records.view import batches
+from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
 from tests.unit.records.oracles import aiokafka_read
 
 NOW_MS = 1_700_000_000_000
@@ -75,3 +84,65 @@ def test_records_that_make_no_sense() -> None:
         SliceableBatch(header, batch, 10)
     with pytest.raises(InvalidBatch):
         SliceableBatch(header._replace(record_count=COUNT + 1), batch, BYTES_MAX)
+
+
+def with_holes(batch: memoryview, kept: Sequence[int]) -> memoryview:
+    """As compaction leaves it: where it was, with some of its records."""
+    return memoryview(keep_records(open_batch(check_batch(batch), batch, BYTES_MAX), kept))
+
+
+def walked(payload: bytes, start_offset: int = 0) -> list[Message]:
+    """As franz-go reads an answer: a batch that by its header ends before what is wanted next is
+    not looked into, and nothing before that is taken."""
+    found: list[Message] = []
+    for one in batches(payload):
+        if one.header.last_offset < start_offset:
+            continue
+        assert one.header.base_offset >= start_offset, "it begins within what came before it"
+        messages = decode_batch(one.header, one.view, BYTES_MAX)
+        found += [message for message in messages if message.offset >= start_offset]
+        start_offset = one.header.next_offset
+    return found
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS, ids=lambda one: one.name)
+@given(
+    codec=st.integers(0, 4),
+    kept=st.sets(st.integers(0, COUNT - 1), min_size=1).map(sorted),
+    cuts=st.lists(st.integers(FIRST, FIRST + COUNT), max_size=6).map(sorted),
+)
+def test_slices_walked_by_their_headers_have_every_record(
+    implementation: Implementation, codec: int, kept: list[int], cuts: list[int]
+) -> None:
+    """R-DEL-3: clients believe a header, and what one of them passes over is lost."""
+    batch = with_holes(built(codec), kept)
+    bounds = [FIRST, *cuts, FIRST + COUNT]
+    with patch.multiple(
+        slicing,
+        locate_records=implementation.reading.locate_records,
+        renumber_records=implementation.reading.renumber_records,
+    ):
+        pieces = sliceable(batch)
+        slices = [pieces.between(low, high - 1) for low, high in itertools.pairwise(bounds)]
+    payload = b"".join(slices)
+    everything = decode_messages(batch, "", -1, 0)
+    assert [repr(one) for one in walked(payload)] == [repr(one) for one in everything]
+    for piece in slices:
+        if len(piece) and piece is not batch:
+            header, offsets = read_header(piece), [one.offset for one in walked(bytes(piece))]
+            assert (header.base_offset, header.last_offset) == (offsets[0], offsets[-1])
+            assert [placed[0] for placed in aiokafka_read(bytes(piece))] == offsets
+
+
+def test_a_slice_far_into_a_large_batch() -> None:
+    """Where the numbers of its records become shorter, and so do the records."""
+    builder = BatchBuilder(BYTES_MAX, 0)
+    for number in range(20_000):
+        builder.append(NOW_MS, None, b"%d" % number)
+    batch = memoryview(bytearray(builder.build()))
+    stamp(batch, FIRST, 3)
+    cut = sliceable(batch).between(FIRST + 9_000, FIRST + 18_999)
+    found = walked(bytes(cut))
+    assert [message.offset for message in found] == list(range(FIRST + 9_000, FIRST + 19_000))
+    assert [message.value for message in found] == [b"%d" % n for n in range(9_000, 19_000)]
+    assert read_header(cut).record_count == read_header(cut).last_offset_delta + 1 == 10_000

@@ -313,12 +313,13 @@ class Share:
             ask.answer(leased)
         if not self._waiting:
             return
-        if not is_more:
+        if self._log.must_open or (is_more and self._log.must_look):
+            if self._feeding is None:
+                self._feeding = self._around.turns.begin(
+                    self._looker, self._log.look(self.machine), self._fed, self._not_fed
+                )
+        elif not is_more:
             self.partition.wait_for_more(self, self.go_on)
-        elif self._feeding is None and self._log.is_filtered:
-            self._feeding = self._around.turns.begin(
-                self._looker, self._log.look(self.machine), self._fed, self._not_fed
-            )
         elif self._feeding is None:
             self._feeding = self._around.loop.call_soon(self._fed, True)
 
@@ -339,7 +340,7 @@ class Share:
     def _lease(self, ask: Ask) -> Leased | None:
         machine, now_ms = self.machine, self._around.now_ms()
         while leases := machine.lease(ask.member, ask.messages_max, now_ms):
-            found = self._log.payload(leases, ask.bytes_max)
+            found = self._log.payload(leases, ask.bytes_max, waits=True)
             for first, last in found.gone:
                 # Compaction has taken them since the log was read here.
                 machine.settle(ask.member, first, last, Settlement.ACKNOWLEDGE, now_ms)
@@ -351,6 +352,8 @@ class Share:
                 # The clock tells whole milliseconds: the present one may be almost over.
                 lease_ms = machine.settings.lease_ms - 1
                 return Leased(found.leases, found.pieces, lease_ms, found.firsts)
+            if self._log.must_open:
+                return None
         return None
 
     # --- what must be durable ------------------------------------------------------------------

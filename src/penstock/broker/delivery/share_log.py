@@ -2,18 +2,19 @@
 
 Not who gets what. A batch is opened only where that is needed: to order by key, to filter, and
 where a header of the queue's own may stand in it. Filtering may take long, and is work in turns
-(`broker.delivery.filtered`) between two feeds. The invariants: every offset up to where it was read
-is told once, as there or as nothing to hand out; a payload has the leased messages and no others.
-A batch that cannot be opened is told as one message, which is found `unreadable` when it is leased.
+(`broker.delivery.filtered`) between two feeds; so is opening a batch that may have much in it. The
+invariants: every offset up to where it was read is told once, as there or as nothing to hand out; a
+payload has the leased messages and no others. A batch that cannot be opened is told as one message,
+which is found `unreadable` when it is leased.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.broker.delivery.fair_turns import Pieces
 from penstock.broker.delivery.filtered import filtered_read
@@ -39,6 +40,12 @@ _PREFIX: Final = PREFIX.encode()
 _FOUND_MAX: Final = 20_000
 # Of what passed a filter, so much is opened between two pauses: about a millisecond.
 _AT_ONCE_MESSAGES_MAX: Final = 1_000
+# What may be decompressed at once, and the most that is likely to stay within it.
+_AT_ONCE_BYTES_MAX: Final = 256 * KIB
+_AT_ONCE_COMPRESSED_BYTES_MAX: Final = 64 * KIB
+
+
+OpenedT = TypeVar("OpenedT")
 
 
 class _Found(NamedTuple):
@@ -49,6 +56,32 @@ class _Found(NamedTuple):
     next_offset: int
     skipped: list[tuple[int, int]]
     details: list[MessageDetails]
+
+
+class _TakesLong(Exception):
+    """A batch has much in it."""
+
+
+class _Large(NamedTuple):
+    """A batch that may have much in it: a few kilobytes can open to 64 MiB."""
+
+    header: BatchHeader
+    batch: memoryview
+
+    def at_once(self, open_it: Callable[[int], OpenedT]) -> OpenedT | None:
+        """What opening it comes to, unless that takes long; or it cannot be opened, which is found
+        once more. Of what is not compressed the size was seen before."""
+        if not self.header.codec:
+            return open_it(OPENED_BATCH_BYTES_MAX)
+        if self.header.length > _AT_ONCE_COMPRESSED_BYTES_MAX:
+            return None
+        try:
+            return open_it(_AT_ONCE_BYTES_MAX)
+        except InvalidBatch:
+            return None
+
+    def sliceable(self, bytes_max: int = OPENED_BATCH_BYTES_MAX) -> SliceableBatch:
+        return SliceableBatch(self.header, self.batch, bytes_max)
 
 
 class Payload:
@@ -102,11 +135,16 @@ class ShareLog:
         self._compiled = compiled
         self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
         self._found: _Found | None = None
+        # A batch that is to be opened by a thread: before more is told, or before it is leased.
+        self._large_to_tell: _Large | None = None
+        self._large_to_lease: _Large | None = None
+        # One that a thread could not open: its base offset, and why.
+        self._unreadable: tuple[int, InvalidBatch] | None = None
 
     def feed(self, machine: SharePartition, now_ms: int) -> bool:
         """Tell the machine what there is, as far as it wants to know, in one turn of the loop.
-        True if there is more that it wants: then it is fed again, after `look` if the group has a
-        filter."""
+        True if there is more that it wants: then it is fed again, after `look` where it
+        `must_look`."""
         replica = self._partition.replica
         machine.forget_before(replica.log.start_offset)
         left_bytes = _TURN_BYTES
@@ -124,7 +162,8 @@ class ShareLog:
             chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
             left_bytes -= len(chunk)
             for header, batch in _batches(chunk):
-                self._offer(machine, header, batch, now_ms)
+                if not self._offer(machine, header, batch, now_ms):
+                    return True
             if machine.wanted == wanted:
                 return False  # nothing there that could be read: not again in this turn
         return False
@@ -133,10 +172,37 @@ class ShareLog:
     def is_filtered(self) -> bool:
         return self._compiled is not None
 
+    @property
+    def must_look(self) -> bool:
+        """Whether something is found out by `look` alone."""
+        return self.is_filtered or self._large_to_tell is not None or self.must_open
+
+    @property
+    def must_open(self) -> bool:
+        """Whether what was to be leased is in a batch that `look` opens first."""
+        return self._large_to_lease is not None
+
     def look(self, machine: SharePartition) -> Pieces[bool]:
-        """Find out what passes the filter, from what the machine wants to know on. Whether there is
-        something to tell it."""
-        assert self._compiled is not None, "nothing is looked for"
+        """Open a large batch; or find out what passes the filter, from what the machine wants to
+        know on. Whether there is something to tell it, or to lease."""
+        if (large := self._large_to_lease) is not None:
+            self._large_to_lease = None
+            try:
+                self._opened.append((yield large.sliceable))
+            except InvalidBatch as error:
+                self._unreadable = large.header.base_offset, error
+            return True
+        if (large := self._large_to_tell) is not None:
+            self._large_to_tell = None
+            wanted = machine.wanted
+            try:
+                self._found = yield partial(self._found_in, large, OPENED_BATCH_BYTES_MAX)
+            except InvalidBatch:
+                first = large.header.base_offset
+                self._found = _closed(large.header, first if wanted is None else wanted)
+            return True
+        if self._compiled is None:
+            return True
         machine.forget_before(self._partition.replica.log.start_offset)
         wanted = machine.wanted
         if wanted is None:
@@ -156,15 +222,20 @@ class ShareLog:
             self._found = yield found
         return part.next_offset > wanted
 
-    def payload(self, leases: Sequence[Lease], bytes_max: int) -> Payload:
-        """The batches of the leased messages, as far as they fit; at least those of one batch."""
+    def payload(self, leases: Sequence[Lease], bytes_max: int, *, waits: bool = False) -> Payload:
+        """The batches of the leased messages, as far as they fit; at least those of one batch.
+        waits: what is in a batch that takes long to open is too much, until `look` has opened it.
+        """
         found = Payload()
         size_bytes = 0
         for lease in leases:
             offset = lease.first
             while offset <= lease.last:
                 try:
-                    opened = self._batch_at(offset)
+                    opened = self._batch_at(offset, waits=waits)
+                except _TakesLong:
+                    found.too_many.append((offset, lease.last))
+                    break
                 except InvalidBatch as error:
                     last = min(self._header_at(offset).next_offset - 1, lease.last)
                     found.unreadable.append((offset, last, str(error)))
@@ -186,38 +257,60 @@ class ShareLog:
                 offset = end
         return found
 
-    def _batch_at(self, offset: int) -> SliceableBatch | None:
-        """The batch with this offset, or the next that there is."""
+    def _batch_at(self, offset: int, *, waits: bool) -> SliceableBatch | None:
+        """The batch with this offset, or the next that there is. waits: _TakesLong if it does."""
         for opened in self._opened:
             if opened.base_offset <= offset < opened.next_offset:
                 return opened
+        if waits and self.must_open:
+            raise _TakesLong  # no more of them at once: leases may be of many batches
         batch = memoryview(self._partition.read(offset, 1).read())
         if not batch:
             return None
         header = check_batch(batch)
-        opened = SliceableBatch(header, batch[: header.length], OPENED_BATCH_BYTES_MAX)
-        self._opened.append(opened)
-        return opened
+        large = _Large(header, batch[: header.length])
+        if self._unreadable is not None and self._unreadable[0] == header.base_offset:
+            raise self._unreadable[1]
+        sliceable = large.at_once(large.sliceable) if waits else large.sliceable()
+        if sliceable is None:
+            self._large_to_lease = large
+            raise _TakesLong
+        self._opened.append(sliceable)
+        return sliceable
 
     def _header_at(self, offset: int) -> BatchHeader:
         return read_header(self._partition.read(offset, 1).read())
 
     def _offer(
         self, machine: SharePartition, header: BatchHeader, batch: memoryview, now_ms: int
-    ) -> None:
+    ) -> bool:
+        """False if a thread has to open it first."""
         wanted = machine.wanted
         if wanted is None or header.next_offset <= wanted:
-            return
+            return True
         found = _Found(header.base_offset, header.next_offset, [], [])
         if header.is_control or not header.record_count:
             found.skipped.append((header.base_offset, header.next_offset))
         elif not self._is_plain(header, batch):
+            large = _Large(header, batch)
             try:
-                self._look_into(decode_batch(header, batch, OPENED_BATCH_BYTES_MAX), found)
+                opened = large.at_once(partial(self._found_in, large))
             except InvalidBatch:
-                found = _closed(header, wanted)
+                opened = _closed(header, wanted)
+            if opened is None:
+                self._large_to_tell = large
+                return False
+            found = opened
         _tell(machine, found, now_ms)
         self._found = found if _is_small(found) else None
+        return True
+
+    def _found_in(self, large: _Large, bytes_max: int) -> _Found:
+        """What the batch has. InvalidBatch if it cannot be opened."""
+        header, batch = large
+        found = _Found(header.base_offset, header.next_offset, [], [])
+        self._look_into(decode_batch(header, batch, bytes_max), found)
+        return found
 
     def _passed(self, payload: Sequence[Buffer], first: int, next_offset: int) -> _Found:
         """What these batches have from the first offset on, and nothing else that is before the

@@ -65,6 +65,12 @@ def produce(
         answer = _ProduceAnswer(session, message_id, acks)
         context.delivery.claims.append(partition, claim, payload, answer, acks)
         return
+    if partition.admission.opens_batches:
+        answer = _ProduceAnswer(session, message_id, acks)
+        context.delivery.openings.append(
+            session.channel.connection, partition, payload, answer, acks
+        )
+        return
     partition.append(payload, _ProduceAnswer(session, message_id, acks), acks)
 
 

@@ -28,14 +28,16 @@ Request = fetching.ShareFetchRequest | acknowledging.ShareAcknowledgeRequest
 Batch = fetching.AcknowledgementBatch | acknowledging.AcknowledgementBatch
 
 _RENEW: Final = 4
-# By Kafka's numbers. A gap is an offset without a message: there is nothing more to do about it.
-# What Kafka calls released was an attempt: one that is released for ever must come to an end.
-_KINDS: Final[Mapping[int, pb.SettleRequest.Kind]] = {
-    0: pb.SettleRequest.KIND_ACKNOWLEDGE,
-    1: pb.SettleRequest.KIND_ACKNOWLEDGE,
-    2: pb.SettleRequest.KIND_FAIL,
-    3: pb.SettleRequest.KIND_REJECT,
-    _RENEW: pb.SettleRequest.KIND_EXTEND,
+# By Kafka's numbers; with the reason that dead letters of its consumers have, who say none. What
+# Kafka calls released was an attempt: one that is released for ever must come to an end. So was a
+# gap. Kafka is done with that, since what it leases has holes; here a lease is of messages alone
+# (`ShareLog.payload`), and a consumer that did not find one has lost it.
+_KINDS: Final[Mapping[int, tuple[pb.SettleRequest.Kind, str]]] = {
+    0: (pb.SettleRequest.KIND_FAIL, "Not found by its consumer in what it was sent."),
+    1: (pb.SettleRequest.KIND_ACKNOWLEDGE, ""),
+    2: (pb.SettleRequest.KIND_FAIL, "Released by its consumer."),
+    3: (pb.SettleRequest.KIND_REJECT, "Rejected by its consumer."),
+    _RENEW: (pb.SettleRequest.KIND_EXTEND, ""),
 }
 _NO_LEADER: Final = -1
 _DELIVERY_COUNT_MAX: Final = 2**15 - 1
@@ -47,6 +49,7 @@ class Settlement(NamedTuple):
     first: int
     last: int
     kind: pb.SettleRequest.Kind
+    reason: str = ""
 
 
 Settlements = Sequence[Settlement] | PenstockError
@@ -145,11 +148,11 @@ def _runs(first: int, last: int, types: Sequence[int], may_renew: bool) -> Itera
         if number not in _KINDS or (number == _RENEW and not may_renew):
             raise InvalidRequest(f"There is no acknowledgement of type {number} in this request.")
     if len(types) == 1:
-        yield Settlement(first, last, _KINDS[types[0]])
+        yield Settlement(first, last, *_KINDS[types[0]])
         return
-    for kind, run in groupby(_KINDS[number] for number in types):
+    for outcome, run in groupby(_KINDS[number] for number in types):
         length = sum(1 for _ in run)
-        yield Settlement(first, first + length - 1, kind)
+        yield Settlement(first, first + length - 1, *outcome)
         first += length
 
 

@@ -3,7 +3,11 @@
 Not who gets which message, nor how far the group is: those are with the leaders of the partitions.
 Every member heartbeats on its own, and nobody has to give up a partition before another may have
 it, since messages are leased one by one. So an epoch only tells whether a member knows its
-partitions: one that is behind is told them again. The invariant: a refused request changes nothing.
+partitions: one that is behind is told them again.
+
+The invariants: a refused request changes nothing; and what takes longer the more members there are
+is done for a small group when it changes, for a large one once a heartbeat interval at most, so
+that a thousand who join cost little more than one.
 """
 
 from __future__ import annotations
@@ -78,6 +82,8 @@ class ShareGroup:
         self._told: dict[str, int] = {}
         self._sessions = Sessions()
         self._topics_may_have_changed = True
+        # When targets may be worked out again.
+        self._assign_from_ms = 0
 
     @classmethod
     def restore(
@@ -239,7 +245,12 @@ class ShareGroup:
             effects.record(encode_member(self.name, member_id, membership))
         has_changed = known is None or membership.topic_names != known.topic_names
         if has_changed or self._must_look_at_topics:
-            self._assign(topics, has_changed, effects)
+            if now_ms >= self._assign_from_ms:
+                self._assign(topics, has_changed, effects)
+                if _INTERVAL_MS_PER_MEMBER * len(self._members) > _HEARTBEAT_INTERVAL_MS_MIN:
+                    self._assign_from_ms = now_ms + self._heartbeat_interval_ms
+            elif has_changed:
+                self._assign_later(member_id, effects)
         self._sessions.set(member_id, now_ms + self.config.session_timeout_ms)
         epoch = self.facts.assignment_epoch
         self._told[member_id] = epoch
@@ -248,7 +259,7 @@ class ShareGroup:
             member_id=member_id,
             member_epoch=epoch,
             heartbeat_interval_ms=self._heartbeat_interval_ms,
-            assignment=self._targets[member_id] if is_behind else None,
+            assignment=self._targets.get(member_id, NOTHING) if is_behind else None,
         )
 
     def _check_stayer(self, request: ShareHeartbeat) -> None:
@@ -279,15 +290,13 @@ class ShareGroup:
             self._told.pop(member_id, None)
             self._sessions.cancel(member_id)
             effects.records.extend(shared_tombstones(self.name, member_id))
+        self._mark_changed(None if self._members else now_ms, effects)
+
+    def _mark_changed(self, empty_since_ms: int | None, effects: Effects) -> None:
+        """Have targets worked out by one of the next heartbeats."""
         facts = self.facts
-        self._put_facts(
-            replace(
-                facts,
-                epoch=facts.assignment_epoch + 1,
-                empty_since_ms=None if self._members else now_ms,
-            ),
-            effects,
-        )
+        changed = replace(facts, epoch=facts.assignment_epoch + 1, empty_since_ms=empty_since_ms)
+        self._put_facts(changed, effects)
 
     @property
     def _heartbeat_interval_ms(self) -> int:
@@ -341,6 +350,12 @@ class ShareGroup:
             ),
             effects,
         )
+
+    def _assign_later(self, member_id: str, effects: Effects) -> None:
+        """The member is new, or reads other topics: it has nothing until targets are worked out."""
+        self._targets.pop(member_id, None)
+        if self.facts.epoch == self.facts.assignment_epoch:
+            self._mark_changed(None, effects)
 
     def _put_facts(self, facts: ShareFacts, effects: Effects) -> None:
         self._facts = facts

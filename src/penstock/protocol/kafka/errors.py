@@ -53,6 +53,7 @@ class ErrorCode(IntEnum):
     POLICY_VIOLATION = 44
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
+    INVALID_PRODUCER_ID_MAPPING = 49
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     SECURITY_DISABLED = 54
     KAFKA_STORAGE_ERROR = 56
@@ -134,6 +135,8 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     # What one may not do, as long as somebody else does it: clients tell their user at once.
     delivery_errors.SubscriptionTaken: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     delivery_errors.TopicClaimed: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    # Not that the id is unknown, upon which some would send the batch again and again.
+    delivery_errors.ReservedProducerId: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.model.delivery_errors import ReservedProducerId
 from penstock.model.errors import (
     InvalidBatch,
     InvalidRequest,
@@ -225,3 +226,25 @@ async def test_what_no_coordinator_would_send_is_refused(
         with pytest.raises(error):
             await copied(client, batch([b"a"], producer=producer), **changes)
         assert await client.values("orders") == []
+
+
+@pytest.mark.parametrize(
+    "call", [calls.PRODUCE, calls.STAGE, calls.DELAY], ids=lambda one: one.name
+)
+async def test_no_client_is_the_producer_of_a_copy(call: Any) -> None:
+    """R-PRO-2: whoever had the number of a lane of delayed messages could make the partition take
+    what is due for a repetition, and it would be gone."""
+    async with running() as (_, client):
+        await client.create("orders")
+        request = {
+            calls.PRODUCE: pb.ProduceRequest(topic="orders", acks=-1),
+            calls.STAGE: pb.StageRequest(write="w", attempt="a", topic="orders"),
+            calls.DELAY: pb.DelayRequest(topic="orders", due_ms=[60_000], is_relative=True),
+        }[call]
+        with pytest.raises(ReservedProducerId, match="InitProducer"):
+            await client.channel.call(call, request, [numbered(DRAWN)])
+        await client.channel.call(call, request, [numbered(DRAWN - 6)])
+
+
+def numbered(producer_id: int) -> bytearray:
+    return batch([b"x"], producer=(producer_id, 0, 0))

@@ -32,6 +32,8 @@ ACKNOWLEDGE = pb.SettleRequest.KIND_ACKNOWLEDGE
 FAIL = pb.SettleRequest.KIND_FAIL
 REJECT = pb.SettleRequest.KIND_REJECT
 EXTEND = pb.SettleRequest.KIND_EXTEND
+RELEASED, REJECTED = "Released by its consumer.", "Rejected by its consumer."
+NOT_FOUND = "Not found by its consumer in what it was sent."
 
 
 def acknowledging_all(*batches: tuple[int, int, list[int]], **how: Any) -> Any:
@@ -46,16 +48,17 @@ class TestRequests:
         ("batch", "settled"),
         [
             ((5, 9, [1]), [Settlement(5, 9, ACKNOWLEDGE)]),
-            ((5, 5, [2]), [Settlement(5, 5, FAIL)]),
+            ((5, 5, [2]), [Settlement(5, 5, FAIL, RELEASED)]),
             (
                 (5, 9, [1, 1, 3, 0, 1]),
                 [
                     Settlement(5, 6, ACKNOWLEDGE),
-                    Settlement(7, 7, REJECT),
-                    Settlement(8, 9, ACKNOWLEDGE),
+                    Settlement(7, 7, REJECT, REJECTED),
+                    Settlement(8, 8, FAIL, NOT_FOUND),
+                    Settlement(9, 9, ACKNOWLEDGE),
                 ],
             ),
-            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, FAIL)]),
+            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, FAIL, RELEASED)]),
         ],
     )
     def test_acknowledgements(
@@ -177,7 +180,7 @@ class TestRequests:
                 offset: one.kind for one in found for offset in range(one.first, one.last + 1)
             }
             assert settled.keys() == said.keys()
-            kinds = {0: ACKNOWLEDGE, 1: ACKNOWLEDGE, 2: FAIL, 3: REJECT}
+            kinds = {0: FAIL, 1: ACKNOWLEDGE, 2: FAIL, 3: REJECT}
             assert all(settled[offset] == kinds[said[offset]] for offset in said)
 
 

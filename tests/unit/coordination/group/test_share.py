@@ -4,13 +4,17 @@ say."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.coordination.group import share
 from penstock.coordination.group.consumer_messages import TopicFacts
 from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.share_assignor import assign_shares
 from penstock.coordination.group.share_messages import (
     ShareGroupConfig,
     ShareHeartbeat,
@@ -31,14 +35,16 @@ def test_scenario(path: Path) -> None:
     run_golden(path, ShareScript().interpret)
 
 
-def beat(group: ShareGroup, member: str, epoch: int = 0) -> tuple[ShareHeartbeatAnswer, Effects]:
+def beat(
+    group: ShareGroup, member: str, epoch: int = 0, now_ms: int = 0
+) -> tuple[ShareHeartbeatAnswer, Effects]:
     request = ShareHeartbeat(
         member_id=member,
         member_epoch=epoch,
         new_incarnation="first",
         topic_names=frozenset(["orders"]) if epoch == 0 else None,
     )
-    effects = group.heartbeat("ticket", request, TOPICS, 0)
+    effects = group.heartbeat("ticket", request, TOPICS, now_ms)
     [(_, answer)] = effects.answers
     assert isinstance(answer, ShareHeartbeatAnswer), answer
     return answer, effects
@@ -58,6 +64,50 @@ def test_small_groups_call_often_and_large_ones_do_not(members: int) -> None:
     answer, _ = beat(group, "m0000", 1)
     assert group.member_count == members
     assert answer.heartbeat_interval_ms == min(max(500, 5 * members), 5_000)
+
+
+def test_a_crowd_that_joins_is_divided_once_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for each of them: all have something to read after a heartbeat of theirs."""
+    crowds: list[int] = []
+
+    def counted(members: Any, *rest: Any) -> Any:
+        crowds.append(len(members))
+        return assign_shares(members, *rest)
+
+    monkeypatch.setattr(share, "assign_shares", counted)
+    group = ShareGroup("g", ShareGroupConfig())
+    names = [f"m{number}" for number in range(1_000)]
+    told = [beat(group, name)[0] for name in names]
+    assert crowds == list(range(1, 102)), "a small group at once, and each time"
+    assert not told[-1].assignment
+    now_ms = told[-1].heartbeat_interval_ms
+    answers = [
+        beat(group, name, one.member_epoch, now_ms)[0]
+        for name, one in zip(names, told, strict=True)
+    ]
+    assert crowds[101:] == [1_000]
+    assert {answer.member_epoch for answer in answers} == {answers[0].member_epoch}
+    numbers = Counter(
+        n for one in answers for each in (one.assignment or {}).values() for n in each
+    )
+    assert numbers == dict.fromkeys(range(10), 100)
+    # One that comes alone need not wait.
+    later_ms = 2 * now_ms
+    beat(group, "m0", -1, later_ms)
+    assert beat(group, "late", 0, later_ms)[0].assignment
+
+
+def test_a_crowd_is_divided_after_a_restart() -> None:
+    """Also what no heartbeat had divided yet."""
+    group = ShareGroup("g", ShareGroupConfig())
+    records: dict[bytes, bytes] = {}
+    for number in range(150):
+        for record in beat(group, f"m{number}")[1].records:
+            assert record.value is not None
+            records[record.key] = record.value
+    group = restored(records)
+    assert beat(group, "m149", 2)[0].assignment
+    assert sum(bool(one.assigned) for one in group.describe().members) == 150
 
 
 def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:

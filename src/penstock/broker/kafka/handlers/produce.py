@@ -15,6 +15,7 @@ from penstock.model.errors import (
     TransactionsRefused,
 )
 from penstock.model.ids import is_internal
+from penstock.net.connection import Connection
 from penstock.protocol.kafka.errors import ErrorCode, code_of
 from penstock.protocol.kafka.messages.produce import (
     PartitionProduceData,
@@ -61,7 +62,13 @@ def _append(
             partition.check_acks(answer.acks)
         if not isinstance(batch, memoryview):
             raise InvalidBatch("A produce request names a partition and has no batch for it.")
-        partition.append(batch, _PartitionAppend(answer, partition, response), answer.acks)
+        append = _PartitionAppend(answer, partition, response)
+        if partition.admission.opens_batches and not partition.is_exclusive:
+            context.delivery.openings.append(
+                answer.connection, partition, batch, append, answer.acks
+            )
+        else:
+            partition.append(batch, append, answer.acks)
     except PenstockError as error:
         if error.retriable and isinstance(batch, memoryview):
             context.leaders.turn_away(name, data.index, batch)
@@ -93,6 +100,10 @@ class _ProduceAnswer:
         # One more than there are until all have been handed over, so that it is not sent before.
         self.outstanding = 1
         self._refusal = ""
+
+    @property
+    def connection(self) -> Connection:
+        return self._call.session.connection
 
     def refuse(self, response: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
         self._refusal = response.error_message = message

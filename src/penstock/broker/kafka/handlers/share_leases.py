@@ -57,11 +57,6 @@ from penstock.protocol.kafka.messages import share_fetch as fetching
 
 Endpoint = TypeVar("Endpoint")
 
-# The reasons that dead letters of Kafka's consumers have: these say none of their own.
-_REASONS: Final = {
-    Settlement.FAIL: "Released by its consumer.",
-    Settlement.REJECT: "Rejected by its consumer.",
-}
 # What a consumer should know at once, of all that passes: it looks for the leader then. Of the
 # rest Java's consumer makes an exception, so there are just no messages for now.
 _TOLD_AT_ONCE: Final = (NotLeader, StaleTerm, UnknownTerm, StorageError)
@@ -302,12 +297,14 @@ def _settle(
         except PenstockError as error:
             told(key, [error])
             continue
-        kinds = [(first, last, Settlement(kind)) for first, last, kind in ranges]
         context.delivery.shares.settle(
             member.group,
             partition,
             member.member_id,
-            [Settled(*one, reason=_REASONS.get(one[2], "")) for one in kinds],
+            [
+                Settled(first, last, Settlement(kind), reason=reason)
+                for first, last, kind, reason in ranges
+            ],
             partial(told, key),
         )
     one_done()

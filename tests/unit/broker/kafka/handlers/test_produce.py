@@ -11,7 +11,7 @@ import pytest
 from penstock.broker.leaders import Leaders
 from penstock.broker.partition import Partition
 from penstock.model.errors import NotLeader
-from penstock.model.limits import MIB
+from penstock.model.limits import COPY_PRODUCER_ID_MIN, MIB
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.init_producer_id import InitProducerIdRequest
@@ -91,6 +91,12 @@ REFUSED: list[Any] = [
     pytest.param(batch([b"a"])[:40], {}, ErrorCode.INVALID_RECORD, id="half a batch"),
     pytest.param(batch([b"a"])[:16] + b"\1" + bytes(60), {}, ErrorCode.INVALID_RECORD, id="magic"),
     pytest.param(batch([b"x" * 2 * MIB]), {}, ErrorCode.MESSAGE_TOO_LARGE, id="too large"),
+    pytest.param(
+        batch([b"a"], producer=(COPY_PRODUCER_ID_MIN, 0, 0)),
+        {},
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        id="producer of a copy",
+    ),
     pytest.param(batch([b"a"]), {"acks": 7}, ErrorCode.INVALID_REQUIRED_ACKS, id="acks 7"),
     pytest.param(batch([b"a"]), {"acks": -2}, ErrorCode.INVALID_REQUIRED_ACKS, id="acks -2"),
     pytest.param(

@@ -19,11 +19,12 @@ from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
 from penstock.protocol.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from penstock.records import BatchBuilder, Message, decode_messages
+from penstock.records.view import batches
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.kafka_support import KafkaClient, connect
 from tests.unit.broker.delivery.share_harness import LEASE_MS, Stage, stage
 
-ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
 Batch = tuple[int, int, Sequence[int]]
 
 
@@ -219,6 +220,43 @@ async def test_rejected_ones_are_dead_letters() -> None:
         assert await consumer.settle((0, 2, [ACCEPT, REJECT, ACCEPT])) == ErrorCode.NONE
         [letter] = await at.here.dead_letters()
         assert letter.value == b"value 1"
+
+
+async def test_what_a_consumer_did_not_find_is_not_acknowledged() -> None:
+    """R-DEL-3, R-DEL-9: what is leased is there, so whoever calls it a gap has lost it: it comes
+    again, and not for ever."""
+    async with kafka_stage() as at:
+        await at.here.publish(3)
+        consumer = await at.consumer()
+        await consumer.fetch()
+        assert await consumer.settle((0, 2, [ACCEPT, GAP, ACCEPT])) == ErrorCode.NONE
+        for attempt in range(2, 6):
+            [part] = parts_of(await consumer.answer()).values()
+            assert offsets(messages_of(part)) == [1]
+            assert [one.delivery_count for one in part.acquired_records] == [attempt]
+            assert await consumer.settle((1, 1, [GAP])) == ErrorCode.NONE
+        [letter] = await at.here.dead_letters()
+        assert letter.value == b"value 1"
+        reason = dict(letter.headers)[DEAD_REASON]
+        assert reason == b"Not found by its consumer in what it was sent."
+
+
+async def test_parts_of_a_batch_are_batches_that_do_not_overlap() -> None:
+    """R-DEL-3: clients that go by the headers of batches would pass over what they have had by
+    those, and it would be lost to them."""
+    async with kafka_stage() as at:
+        await at.here.publish(30, codec=4)
+        consumer = await at.consumer()
+        assert len(await consumer.fetch()) == 30
+        kinds = [RELEASE if number % 7 in (1, 2, 4) else ACCEPT for number in range(30)]
+        assert await consumer.settle((0, 29, kinds)) == ErrorCode.NONE
+        [part] = parts_of(await consumer.answer()).values()
+        again = [number for number in range(30) if number % 7 in (1, 2, 4)]
+        assert offsets(messages_of(part)) == again
+        assert isinstance(part.records, memoryview)
+        headers = [one.header for one in batches(part.records)]
+        covered = [offset for one in headers for offset in range(one.base_offset, one.next_offset)]
+        assert covered == again
 
 
 async def test_leases_are_renewed() -> None:
