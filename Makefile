@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests start hundreds of processes, and each would compile the same sources again.
 unexport PYTHONDONTWRITEBYTECODE
+# It tells on each run that there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Processes that run tests. In `make test` each has a Spark of its own, of about a gigabyte.
 WORKERS ?= 2
 PARALLEL := --numprocesses $(WORKERS) --dist worksteal
@@ -42,6 +44,7 @@ check: setup  ## Format, lint, types, layers, tidy, unit tests: under a minute
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@echo "==> Types"
 	@$(BIN)/mypy
+	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@echo "==> Layers"
 	@$(BIN)/lint-imports --no-cache > .venv/layers.txt || (cat .venv/layers.txt; false)
 	@echo "==> Tidy and unit tests"
