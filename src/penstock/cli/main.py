@@ -30,6 +30,7 @@ from penstock.cli import (
 )
 from penstock.cli.output import fail
 from penstock.model.errors import PenstockError
+from penstock.spark.errors import NOT_INSTALLED, is_not_installed
 
 app = typer.Typer(
     help="A durable message queue: start a broker with `penstock up`, see it work with "
@@ -84,3 +85,8 @@ def main() -> None:
         app()
     except PenstockError as error:
         fail(error.message)
+    except ModuleNotFoundError as error:
+        # Commands import Spark when they run, and some of them in many places.
+        if not is_not_installed(error):
+            raise
+        fail(NOT_INSTALLED)
