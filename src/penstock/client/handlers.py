@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from penstock.model.errors import InvalidRequest
@@ -53,8 +54,8 @@ class Handlers:
         if self._pool is None:
             outcome = self._handler(message)
         else:
-            work = copy_context().run, _in_thread, self._handler, message
-            outcome = await asyncio.get_running_loop().run_in_executor(self._pool, *work)
+            work = partial(copy_context().run, _in_thread, self._handler, message)
+            outcome = await asyncio.get_running_loop().run_in_executor(self._pool, work)
         if inspect.isawaitable(outcome):
             await outcome
 
