@@ -1,7 +1,8 @@
 """What README.md shows works as it is shown: its blocks are run, out of the file itself.
 
 Only addresses, counts and folders are others. Commands that start clusters, other projects' clients
-or one more Spark are run by the tests that are named here.
+or one more Spark are run by the tests that are named here; the block of Spark is checked by
+`test_types`, and what it does is shown by `tests/system/spark`.
 """
 
 from __future__ import annotations
@@ -18,16 +19,12 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from pyspark.sql import SparkSession
 
 import penstock
 from penstock.records import Message
 from tests.readme import README, blocks
-from tests.spark_support import spark
 from tests.system.processes import BrokerProcess
 from tests.up_support import PENSTOCK, environment
-
-__all__ = ["spark"]
 
 SECONDS_MAX = 60
 ADDRESS = "127.0.0.1:9092"
@@ -170,33 +167,6 @@ def run_command(address: str, command: str, folder: Path) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-
-
-@pytest.mark.usefixtures("fast_java")
-def test_the_table_of_spark(
-    broker: BrokerProcess,
-    spark: SparkSession,
-    tmp_path: Path,
-) -> None:
-    """R-SPK-1, R-SPK-2: read as a stream, written back."""
-    block = python_block("readStream", broker.address)
-    names: dict[str, Any] = {"penstock": penstock}
-    with penstock.connect_blocking(broker.address) as mq:
-        mq.admin.create_topic("orders")
-    exec(replaced(block, '"checkpoint"', repr(str(tmp_path / "checkpoint"))), names)
-    assert names["spark"] is spark
-    with (
-        penstock.connect_blocking(broker.address) as mq,
-        mq.subscribe("shouted") as consumer,
-    ):
-        for _ in range(SECONDS_MAX):
-            # The stream begins at what comes next, once it has begun.
-            mq.publish("orders", b"more tea")
-            if messages := consumer.fetch(timeout_s=1):
-                break
-        assert messages[0].value == b"MORE TEA"
-    for query in spark.streams.active:
-        query.stop()
 
 
 def test_the_broker_inside_a_test(tmp_path: Path) -> None:
