@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests start hundreds of processes, and each would compile the same sources again.
 unexport PYTHONDONTWRITEBYTECODE
+# It tells on each run that there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Processes that run tests. Most of the time of most system tests is waiting: more than the cores.
 WORKERS ?= 4
 PARALLEL := --numprocesses $(WORKERS) --dist loadscope --durations 10
@@ -49,6 +51,7 @@ lint: setup  ## Format, lint, types and layers alone
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@echo "==> Types"
 	@$(BIN)/mypy
+	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@echo "==> Layers"
 	@$(BIN)/lint-imports --no-cache > .venv/layers.txt || (cat .venv/layers.txt; false)
 

@@ -42,11 +42,16 @@ _MODULES = {
     "connect": "penstock.client.client",
     "connect_blocking": "penstock.client.blocking",
 }
+_PACKAGES = ("spark", "testing")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module("penstock.testing")
+    if name in _PACKAGES:
+        return importlib.import_module(f"penstock.{name}")
     if name in _MODULES:
         return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES, *_PACKAGES])

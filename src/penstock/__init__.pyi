@@ -1,3 +1,4 @@
+from penstock import spark as spark
 from penstock import testing as testing
 from penstock.client.blocking import BlockingClient as BlockingClient
 from penstock.client.blocking import connect_blocking as connect_blocking

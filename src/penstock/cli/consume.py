@@ -216,7 +216,7 @@ def _sharing(job: _Job, from_: str, ack: Ack | None, *, ordered: bool) -> Shared
 
 
 async def _consume(mq: Client, job: _Job) -> None:
-    # Asking first, because reading a topic that does not exist would create it.
+    # Asking first: a reader would wait for a topic that does not exist.
     description = await mq.admin.describe_topic(job.topic)
     ends = {
         (job.topic, each.partition): each.high_watermark

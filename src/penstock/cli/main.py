@@ -18,6 +18,7 @@ import typer
 from penstock import __version__
 from penstock.cli.output import fail
 from penstock.model.errors import PenstockError
+from penstock.spark.errors import NOT_INSTALLED, is_not_installed
 
 # Each with the module that has a function of its name; in the order in which help shows them.
 _COMMANDS: Final = {
@@ -96,3 +97,8 @@ def main() -> None:
         make_app(sys.argv[1:])()
     except PenstockError as error:
         fail(error.message)
+    except ModuleNotFoundError as error:
+        # Commands import Spark when they run, and some of them in many places.
+        if not is_not_installed(error):
+            raise
+        fail(NOT_INSTALLED)

@@ -13,6 +13,7 @@ import typer
 
 from penstock.cli.output import INTERRUPTED, fail, note
 from penstock.model.errors import PenstockError
+from penstock.spark.errors import is_not_installed
 
 Master = Annotated[
     str,
@@ -41,7 +42,7 @@ def one_sentence(*, is_debug: bool) -> Iterator[None]:
     except Exception as error:
         if is_debug:
             traceback.print_exception(error)
-        if isinstance(error, PenstockError):
+        if isinstance(error, PenstockError) or is_not_installed(error):
             raise
         from penstock.spark.pipeline.errors import sentence
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.client.committer import commit_offsets, fetch_offsets
+from penstock.client.missing_topics import nearest_topic
 from penstock.client.routes import GROUPS, NO_LEADER, Routes
 from penstock.client.starts import Start, check_start, find_request
 from penstock.model.error_codes import from_code
@@ -144,7 +145,13 @@ class Admin:
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + _ELECTION_S_MAX
         while True:
-            answer = await self._routes.call_any(DESCRIBE_TOPIC, request)
+            try:
+                answer = await self._routes.call_any(DESCRIBE_TOPIC, request)
+            except UnknownTopic as error:
+                near = await nearest_topic(self._routes, name)
+                if near is None:
+                    raise
+                raise UnknownTopic(f"{error.message} Did you mean {near!r}?") from None
             told = await self._told_by_leaders(request, answer)
             if len(told) == len(answer.partitions) or loop.time() >= give_up_at_s:
                 break

@@ -36,6 +36,7 @@ from penstock.client.blocking_staged_write import BlockingStagedWrite
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.config import ClientSettings
 from penstock.client.consumer import ConsumerSettings
+from penstock.client.handlers import check_handler
 from penstock.client.loop_thread import LoopThread
 from penstock.client.outcomes import NotLeased
 from penstock.client.producer import Producer, ProducerSettings, explained
@@ -203,7 +204,8 @@ class BlockingClient:
         **settings: Unpack[ServeSettings],
     ) -> None:
         """Call the handler with every message, in threads: eight at a time unless `concurrency`
-        says otherwise. Returns only by an interrupt or an error. See `Client.serve`."""
+        says otherwise. Returns at SIGTERM; an interrupt ends it too. See `Client.serve`."""
+        check_handler(handler)
         thread = self._open_thread()
         config, exclusive, shared = split_settings(settings)
         if shared is not None:

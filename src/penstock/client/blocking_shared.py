@@ -7,18 +7,18 @@ thread, one to take it and one to settle it: what waits here would be kept from 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from penstock.client.accumulator import Headers
 from penstock.client.client import Client
 from penstock.client.loop_thread import INTERRUPT_CHECK_S, LoopThread
-from penstock.client.serving import ServeConfig, Served, serve
+from penstock.client.serving import Ending, ServeConfig, Served, serve
 from penstock.client.shared_settings import SharedConsumerSettings
+from penstock.client.stop_signals import asked_by_signals
 from penstock.model.ids import TopicPartition
 from penstock.records import Message
 
@@ -28,6 +28,8 @@ _LEAVE_S: Final = 10.0
 
 class BlockingSharedConsumer:
     """See `SharedConsumer`. One thread reads; any may settle."""
+
+    group_counts_attempts: ClassVar = True
 
     def __init__(
         self,
@@ -120,29 +122,30 @@ class BlockingSharedConsumer:
 def serve_in_threads(
     thread: LoopThread, consumer: Served, handler: Callable[[Message], object], config: ServeConfig
 ) -> None:
-    """Handle messages, each in a thread of a pool, until an interrupt or an error.
+    """Handle messages, each in a thread of a pool, until an interrupt, SIGTERM or an error.
 
-    After an interrupt handlers have their time to come to an end, as with `serve`. A thread cannot
-    be cut off: one that works on after that settles nothing.
+    Then handlers have their time to come to an end, as with `serve`. A thread cannot be cut off:
+    one that works on after that settles nothing.
     """
     is_over = threading.Event()
-    pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix="penstock-handler")
-
-    async def handle(message: Message) -> None:
-        await asyncio.get_running_loop().run_in_executor(pool, handler, message)
+    ending = Ending()
 
     async def serving() -> None:
         try:
-            await serve(consumer, handle, config)
+            await serve(consumer, handler, config, ending)
         finally:
             is_over.set()
 
-    try:
-        thread.run(serving())
-    except KeyboardInterrupt:
-        left_s = config.finish_timeout_ms / 1000 + _LEAVE_S
-        while not is_over.wait(INTERRUPT_CHECK_S) and left_s > 0:
-            left_s -= INTERRUPT_CHECK_S
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    def ask() -> None:
+        thread.loop.call_soon_threadsafe(ending.ask)
+
+    with ExitStack() as stack:
+        if config.stop_on_signals:
+            stack.enter_context(asked_by_signals(ask, is_last_word=True, interrupts=False))
+        try:
+            thread.run(serving())
+        except KeyboardInterrupt:
+            left_s = config.finish_timeout_ms / 1000 + _LEAVE_S
+            while not is_over.wait(INTERRUPT_CHECK_S) and left_s > 0:
+                left_s -= INTERRUPT_CHECK_S
+            raise

@@ -18,6 +18,7 @@ from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.dead_letters import DeadLetters
 from penstock.client.delayed import DelayedMessage
+from penstock.client.handlers import FromThreads, MessageHandler, check_handler, is_plain
 from penstock.client.links import Links
 from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.pushes import Pushes
@@ -25,7 +26,7 @@ from penstock.client.range_reader import RangeReader
 from penstock.client.receipts import Receipt
 from penstock.client.requests import Requests
 from penstock.client.routes import Routes
-from penstock.client.serving import MessageHandler, ServeSettings, serve, split_settings
+from penstock.client.serving import ServeSettings, serve, split_settings
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.client.staged_write import (
@@ -249,20 +250,29 @@ class Client(Administration):
         self, handler: MessageHandler, *topics: str, **settings: Unpack[ServeSettings]
     ) -> None:
         """Call the handler with every message, eight at a time unless `concurrency` says otherwise,
-        until this is cancelled: `await mq.serve(handle, "orders", group="billing")`.
+        until this is cancelled, or SIGTERM or SIGINT comes: what is under way is finished then.
 
-        A message is acknowledged when its handler has returned. One that fails is tried again after
-        growing waits, and goes to the group's dead letters after the last of its `attempts`. With
-        `shared=True` members share messages and not partitions, as by `share`: the group counts
-        attempts, and leases are extended while a handler works.
+            await mq.serve(handle, "orders", group="billing")
+
+        A plain function runs in a thread. A message is acknowledged when its handler has returned.
+        One that fails is tried again after growing waits, and goes to the group's dead letters
+        after the last of its `attempts`; where all fail, with pauses, and no attempt is counted.
+        With `shared=True` members share messages and not partitions, as by `share`: the group
+        counts attempts, and leases are extended while a handler works.
         """
+        check_handler(handler)
         config, exclusive, shared = split_settings(settings)
+        source = FromThreads() if is_plain(handler) else None
         consumer: Consumer | SharedConsumer
         if shared is not None:
-            consumer = self.share(*topics, **shared)
+            consumer = self.share(*topics, source=source, **shared)
+        elif not topics:
+            raise InvalidRequest("There is no topic to serve: name at least one.")
         else:
             assert exclusive is not None
-            consumer = self.subscribe(*topics, **exclusive)
+            consumer = self.consumer(*topics, source=source, **exclusive)
+        if source is not None:
+            source.consumer = consumer
         await serve(consumer, handler, config)
 
     def read_range(

@@ -22,6 +22,7 @@ from penstock.client.fetcher import Fetcher, FetcherConfig
 from penstock.client.filters import make_filter
 from penstock.client.holdings import Holdings
 from penstock.client.membership import MemberSettings, Membership
+from penstock.client.missing_topics import MissingTopic, MissingTopics, check_missing_topic
 from penstock.client.outcomes import Outcomes
 from penstock.client.push_fetcher import PushFetcher
 from penstock.client.pushes import Pushes
@@ -49,6 +50,7 @@ class ConsumerSettings(TypedDict, total=False):
     group: str | None
     start: Start
     on_out_of_range: OutOfRange
+    on_missing_topic: MissingTopic
     buffer_bytes: int
     max_wait_ms: int
     name: str | None
@@ -80,6 +82,10 @@ class ConsumerConfig:
 
     on_out_of_range: OutOfRange = "earliest"
     """Where to go on when retention has taken the next message: there, or raise."""
+
+    on_missing_topic: MissingTopic = "wait"
+    """Where there is no such topic: wait until somebody makes it, make it, or raise UnknownTopic.
+    What comes later is read from its first message on."""
 
     buffer_bytes: int = 16 * MIB
     """How much may be fetched ahead of the reader."""
@@ -139,6 +145,7 @@ class ConsumerConfig:
         self._check_membership()
         check_start(self.start)
         check_out_of_range(self.on_out_of_range)
+        check_missing_topic(self.on_missing_topic)
         make_filter(self.filter, self.tags, self.key, self.key_prefix)
         if self.group is not None and not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
             raise InvalidConfig(
@@ -209,14 +216,24 @@ class Consumer(Outcomes, Replying):
         self._scope = TaskScope()
         self._changing = asyncio.Lock()
         self._holdings = Holdings(self._fetcher, self._committer)
-        self._following = RouteFollowing(routes, config.backoff, self._holdings, self._changing)
+        self._missing = MissingTopics(routes, config.backoff, settings.on_missing_topic)
+        self._following = RouteFollowing(
+            routes, config.backoff, self._holdings, self._changing, self._missing
+        )
+        # Groups may give nothing, and topics may come later.
+        self._fetcher.may_be_idle = bool(self._topics)
         self._membership: Membership | None = None
         if settings.group is not None and (self._topics or settings.partitions is not None):
             member = _member_settings(settings.group, self._topics, settings, config.client_name)
             self._membership = Membership(
-                routes, config, member, self._holdings, self._changing, self._fetcher.fail
+                routes,
+                config,
+                member,
+                self._holdings,
+                self._changing,
+                self._fetcher.fail,
+                settings.on_missing_topic,
             )
-            self._fetcher.may_be_idle = True
             if isinstance(self._fetcher, PushFetcher):
                 self._fetcher.member_id = self._membership.member_id
             assert self._committer is not None
@@ -260,6 +277,7 @@ class Consumer(Outcomes, Replying):
         finally:
             if self._membership is not None:
                 await self._membership.leave()
+            await self._missing.close()
             await self._following.close()
             await self._scope.close()
             await self._fetcher.close()
@@ -341,11 +359,12 @@ class Consumer(Outcomes, Replying):
                 await self._committer.commit()
             await self._holdings.add(dict.fromkeys(wanted, self._settings.start))
             self._following.forget_topics()
+            await self._missing.close()
+            self._fetcher.may_be_idle = False
             if self._membership is not None and self._committer is not None:
                 async with self._committer.standstill:
                     await self._membership.leave()
                     self._membership = self._committer.member = None
-                self._fetcher.may_be_idle = False
             self._holdings.remove(each for each in self.partitions if each not in wanted)
 
     def position(self, partition: tuple[str, int]) -> int:
@@ -389,6 +408,7 @@ class Consumer(Outcomes, Replying):
         if self._is_closed:
             if self._membership is not None:
                 await self._membership.leave()
+            await self._missing.close()
             await self._following.close()
             raise ClientClosed("The consumer was closed before it had started.")
         if self._committer is not None:

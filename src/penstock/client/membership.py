@@ -17,6 +17,7 @@ from typing import Final
 from penstock.client.callbacks import OnPartitions, tell
 from penstock.client.config import ClientConfig
 from penstock.client.holdings import Holdings
+from penstock.client.missing_topics import MissingTopic, MissingTopics
 from penstock.client.routes import GROUPS, Routes
 from penstock.client.starts import Start
 from penstock.client.tasks import TaskScope
@@ -77,6 +78,7 @@ class Membership:
         holdings: Holdings,
         changing: asyncio.Lock,
         on_failure: Callable[[PenstockError], None],
+        on_missing: MissingTopic,
     ) -> None:
         """changing: is held by whoever changes the holdings. on_failure: is told why the group does
         not want this member any more."""
@@ -115,6 +117,7 @@ class Membership:
         self._silence: asyncio.TimerHandle | None = None
         self._failures = 0
         self._is_watching = False
+        self._missing = MissingTopics(routes, config.backoff, on_missing, self._on_topics)
         self._has_reason = asyncio.Event()  # not to wait for the next heartbeat's time
         self._has_news = asyncio.Event()  # what it has is not what it is told to have
         self._renewals: list[asyncio.Future[None]] = []
@@ -123,12 +126,12 @@ class Membership:
 
     async def start(self) -> None:
         """Join, and begin to read what the group gives at once. Under `changing`."""
-        counts = {}
-        for topic in self._settings.topics:
-            # Not from the cache: the topic may have been changed or deleted since.
-            route = await self._routes.topic(topic, refresh=True, create=True)
-            counts[topic] = route.partition_count
-        self._counts = counts
+        there = await self._missing.look(self._settings.topics)
+        if self._settings.claims is not None and len(there) < len(self._settings.topics):
+            # What is claimed must be there; what is subscribed to the group assigns when it comes.
+            await self._missing.found()
+            there = await self._missing.look(self._settings.topics)
+        self._counts = {route.topic: route.partition_count for route in there}
         self._routes.watch(self._on_connection_end)
         self._is_watching = True
         try:
@@ -145,6 +148,7 @@ class Membership:
 
     async def leave(self) -> None:
         """Nothing is read for the group any more. What is to be committed has been."""
+        await self._missing.close()
         await self._scope.close()
         if self._is_watching:
             self._is_watching = False
@@ -163,6 +167,9 @@ class Membership:
                 await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
         except (TimeoutError, PenstockError) as error:
             logger.debug("%s could not say goodbye to its group: %s", self.member_id, error)
+
+    def _on_topics(self) -> None:
+        self._has_reason.set()
 
     async def renew(self, epoch: int) -> None:
         """Somebody was refused with this epoch: returns when the group was asked for another, and

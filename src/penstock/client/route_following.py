@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from penstock.client.backoff import Backoff
 from penstock.client.holdings import Holdings
+from penstock.client.missing_topics import MissingTopics
 from penstock.client.routes import Routes, TopicRoute
 from penstock.client.starts import Start
 from penstock.client.tasks import TaskScope
@@ -25,23 +26,28 @@ class RouteFollowing:
     """What is read by who names topics and no group."""
 
     def __init__(
-        self, routes: Routes, backoff: Backoff, holdings: Holdings, changing: asyncio.Lock
+        self,
+        routes: Routes,
+        backoff: Backoff,
+        holdings: Holdings,
+        changing: asyncio.Lock,
+        missing: MissingTopics,
     ) -> None:
         """changing: is held by whoever changes the holdings."""
         self._routes = routes
         self._backoff = backoff
         self._holdings = holdings
         self._changing = changing
+        self._missing = missing
         self._topics: frozenset[str] = frozenset()
         self._scope = TaskScope()
         self._is_listening = False
 
     async def start(self, topics: Iterable[str], start: Start) -> None:
-        """Find the topics and the positions. Under `changing`."""
+        """Find the topics and the positions. Under `changing`. What comes later is read from its
+        first message on."""
         topics = tuple(topics)
-        for topic in topics:
-            # Not from the cache: the topic may have been changed or deleted since.
-            route = await self._routes.topic(topic, refresh=True, create=True)
+        for route in await self._missing.look(topics):
             await self._holdings.add(dict.fromkeys(partitions_of(route), start))
         self._topics = frozenset(topics)
         self._routes.listen(self._on_route)

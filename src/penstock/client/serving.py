@@ -2,9 +2,10 @@
 
 A message is acknowledged when its handler has returned. One whose handler raises is failed where
 its group keeps count of attempts (a shared group); elsewhere it is tried again here, after growing
-waits, and rejected after the last attempt: to the group's dead letters. Not how messages come: that
-is the consumer's affair. While a handler works, the lease of its message is extended, however long
-that takes, unless `auto_extend=False`.
+waits, and rejected after the last attempt: to the group's dead letters. Where every message fails,
+handlers are tried with pauses and no attempt is counted (`failing`). Not how messages come: that is
+the consumer's affair; nor how a handler is called (`handlers`). While a handler works, the lease of
+its message is extended, however long that takes, unless `auto_extend=False`.
 
 The invariant: a message is acknowledged, failed or rejected only when its handler has ended, so one
 that was cut off by a cancellation or a crash is delivered again. With more than one at a time the
@@ -15,25 +16,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, fields
-from inspect import isawaitable
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from penstock.client.backoff import Backoff
 from penstock.client.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.failing import Failing
+from penstock.client.handlers import Handlers, MessageHandler
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
+from penstock.client.stop_signals import asked_by_signals, is_main_task
 from penstock.model.delivery_errors import NoReply, UnknownLease
-from penstock.model.errors import InvalidConfig, InvalidRequest
+from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
 from penstock.records import Message
 
 logger = logging.getLogger(__name__)
-
-MessageHandler = Callable[[Message], Awaitable[object] | object]
-"""Given a message; a coroutine is awaited. What it returns does not matter, what it raises does."""
 
 CONCURRENCY_MAX: Final = 100_000
 # A reason goes with a dead letter, in a header.
@@ -57,6 +59,8 @@ class ServeSettings(ConsumerSettings, total=False):
     retry_backoff_ms: int
     retry_backoff_ms_max: int
     finish_timeout_ms: int
+    failing_pause_ms_max: int
+    stop_on_signals: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,14 @@ class ServeConfig:
     finish_timeout_ms: int = 10_000
     """How long a cancelled `serve` waits for handlers that are at work."""
 
+    failing_pause_ms_max: int = 30_000
+    """Where every message fails, the longest pause before the handler is tried with one more; no
+    attempts are counted then. 0: never pause."""
+
+    stop_on_signals: bool = True
+    """SIGTERM and SIGINT end it as a cancellation does, and it returns; unless the program handles
+    them itself, or this is not its main thread."""
+
     def __post_init__(self) -> None:
         for name, low, high in (
             ("concurrency", 1, CONCURRENCY_MAX),
@@ -85,6 +97,7 @@ class ServeConfig:
             ("retry_backoff_ms", 1, 2**31),
             ("retry_backoff_ms_max", 1, 2**31),
             ("finish_timeout_ms", 0, 2**31),
+            ("failing_pause_ms_max", 0, 2**31),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
@@ -116,7 +129,7 @@ def split_settings(settings: ServeSettings) -> Split:
         return Split(config, cast(ConsumerSettings, given), None)
     _check_names(
         for_handling,
-        {"concurrency", "finish_timeout_ms"},
+        {"concurrency", "finish_timeout_ms", "failing_pause_ms_max", "stop_on_signals"},
         "A shared group counts attempts: say attempts_max, backoff_ms and backoff_ms_max.",
     )
     _check_names(given, _names(SharedConsumerConfig), "A shared group does not have it.")
@@ -149,30 +162,65 @@ class Served(Protocol):
     async def next_hand(self) -> Iterable[Message]: ...
 
 
-async def serve(consumer: Served, handler: MessageHandler, config: ServeConfig) -> None:
-    """Handle messages until this is cancelled, or reading or acknowledging fails.
+class Ending:
+    """The wish that a `serve` ends and returns, from whatever thread."""
 
-    A cancellation takes nothing new, lets handlers that are at work come to their end for a while,
-    and cuts off the rest, whose messages a shared group gets back.
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def begin(self) -> None:
+        """This task is the one to end."""
+        self._task = asyncio.current_task()
+        if self.is_asked:
+            self.ask()
+
+    def ask(self) -> None:
+        self.is_asked = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def serve(
+    consumer: Served, handler: MessageHandler, config: ServeConfig, ending: Ending | None = None
+) -> None:
+    """Handle messages until this is cancelled or asked to end, or reading or acknowledging fails.
+
+    Either takes nothing new, lets handlers that are at work come to their end for a while, and cuts
+    off the rest, whose messages a shared group gets back.
     """
-    async with consumer:
-        serving = _Serving(handler, config, is_shared=isinstance(consumer, SharedConsumer))
+    ending = ending or Ending()
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    async with AsyncExitStack() as stack:
+        if config.stop_on_signals:
+            is_main = is_main_task(task)
+            ask = partial(loop.call_soon_threadsafe, ending.ask)
+            stack.enter_context(asked_by_signals(ask, is_last_word=is_main, interrupts=is_main))
+        ending.begin()
         try:
-            await serving.run(consumer)
-        finally:
-            await serving.finish()
+            async with consumer:
+                serving = _Serving(handler, config, is_shared=isinstance(consumer, SharedConsumer))
+                try:
+                    await serving.run(consumer)
+                finally:
+                    await serving.finish()
+        except asyncio.CancelledError:
+            if not ending.is_asked or task.uncancel() > 0:
+                raise
 
 
 class _Serving:
     """The handlers at work."""
 
     def __init__(self, handler: MessageHandler, config: ServeConfig, *, is_shared: bool) -> None:
-        self._handler = handler
+        self._handlers = Handlers(handler, config.concurrency)
         self._is_shared = is_shared
         self._config = config
         self._backoff = Backoff(
             first_s=config.retry_backoff_ms / 1000, longest_s=config.retry_backoff_ms_max / 1000
         )
+        self._failing = Failing(config.failing_pause_ms_max / 1000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -187,10 +235,11 @@ class _Serving:
             while True:
                 for message in await consumer.next_hand():
                     self._start(message)
+                    # Before the next is taken: what is taken is at work.
                     if len(self._tasks) >= self._config.concurrency:
-                        # Before the next is taken: what is taken is at work.
                         self._has_room.clear()
                         await self._has_room.wait()
+                    await self._failing.wait()
         except asyncio.CancelledError:
             if self._failure is None or runner.uncancel() > 0:
                 raise
@@ -198,15 +247,15 @@ class _Serving:
 
     async def finish(self) -> None:
         self._runner = None
-        if not self._tasks:
-            return
         try:
-            await asyncio.wait(self._tasks, timeout=self._config.finish_timeout_ms / 1000)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=self._config.finish_timeout_ms / 1000)
         finally:  # also when it is cancelled once more: nobody works on without a consumer
             late = list(self._tasks)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+            self._handlers.close()
 
     def _start(self, message: Message) -> None:
         task = asyncio.get_running_loop().create_task(self._handle(message))
@@ -225,12 +274,12 @@ class _Serving:
             logger.warning("A message could not be settled, and is delivered again: %s", error)
 
     async def _handle(self, message: Message) -> None:
-        attempt = 1
+        is_counted_there = getattr(message.source, "group_counts_attempts", False)
+        attempt = message.attempt if is_counted_there else 1
+        place = message.topic, message.partition, message.offset
         while True:
             try:
-                outcome = self._handler(message)
-                if isawaitable(outcome):
-                    await outcome
+                await self._handlers.call(message)
                 break
             except NoReply as error:
                 # Whoever asked has gone: to do it again would help nobody.
@@ -238,26 +287,34 @@ class _Serving:
                 break
             except asyncio.CancelledError:
                 if self._is_shared:
-                    await self._settle(message.release())
+                    # Where the consumer has ended before, as in the end of a whole loop, it has
+                    # given everything back.
+                    with suppress(ClientClosed):
+                        await self._settle(message.release())
                 raise
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS_MAX]
                 logger.warning(
-                    "The handler failed for %s-%d at offset %d, attempt %d: %s",
-                    message.topic,
-                    message.partition,
-                    message.offset,
+                    "The handler failed for %s-%d at offset %d, attempt %d",
+                    *place,
                     attempt,
-                    reason,
+                    exc_info=error,
                 )
-            await self._settle(message.fail(reason))
-            if getattr(message.source, "group_counts_attempts", False):
+            now_s = asyncio.get_running_loop().time()
+            is_attempt = self._failing.failed(place, reason, now_s)
+            if is_counted_there:
+                pause_s = self._failing.pause_s
+                await self._settle(message.fail(reason) if is_attempt else message.release(pause_s))
                 return
-            if attempt >= self._config.attempts:
-                await self._settle(message.reject(reason))
-                return
+            if is_attempt:
+                await self._settle(message.fail(reason))
+                if attempt >= self._config.attempts:
+                    await self._settle(message.reject(reason))
+                    return
             await asyncio.sleep(self._backoff.wait_s(attempt))
-            attempt += 1
+            await self._failing.wait()
+            attempt += is_attempt
+        self._failing.handled()
         await self._settle(message.ack())
 
     async def _settle(self, settling: Awaitable[object]) -> None:

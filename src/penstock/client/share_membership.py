@@ -8,6 +8,7 @@ name, for as long as it runs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -45,6 +46,7 @@ class ShareMembership:
         self._joining = request
         self._assigned = assigned
         self._epoch = JOIN_EPOCH
+        self._has_reason = asyncio.Event()
 
     async def join(self) -> float:
         """Become a member; the seconds until the next heartbeat. Raises if it is refused."""
@@ -54,7 +56,10 @@ class ShareMembership:
         """Stay one; runs until it is cancelled, or the group does not want it any more."""
         failures = 0
         while True:
-            await asyncio.sleep(wait_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._has_reason.wait()
+            self._has_reason.clear()
             try:
                 wait_s = await self._beat(self._epoch)
                 failures = 0
@@ -68,6 +73,10 @@ class ShareMembership:
                 failures += 1
                 wait_s = self._backoff.wait_s(failures)
                 logger.info("Group %s cannot be reached: %s", self._joining.group, error)
+
+    def look_at_once(self) -> None:
+        """The group may have something new to say."""
+        self._has_reason.set()
 
     async def leave(self) -> None:
         """Say goodbye, if somebody listens."""

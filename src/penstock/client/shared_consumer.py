@@ -20,6 +20,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.lease_buffer import LeaseBuffer
 from penstock.client.lease_keeper import LeaseKeeper
 from penstock.client.lease_lane import LeaseLane
+from penstock.client.missing_topics import MissingTopics
 from penstock.client.parks import forget_park
 from penstock.client.push_lane import PushLane
 from penstock.client.pushes import Pushes
@@ -78,6 +79,9 @@ class SharedConsumer(Settling, Replying):
             ),
             self._assigned,
         )
+        self._missing = MissingTopics(
+            routes, config.backoff, settings.on_missing_topic, self._membership.look_at_once
+        )
         self._scope = TaskScope()
         self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
         # Of those in `_lanes`, where messages are asked for, and where they are pushed.
@@ -115,8 +119,7 @@ class SharedConsumer(Settling, Replying):
         async with self._starting:
             if self._is_started:
                 return
-            for topic in self._topics:
-                await self._routes.topic(topic, refresh=True, create=True)
+            await self._missing.look(self._topics)
             wait_s = await self._membership.join()
             self._scope.start(
                 self._membership.run(wait_s, self._fail), name=f"member of {self._settings.group}"
@@ -152,6 +155,7 @@ class SharedConsumer(Settling, Replying):
                 str(error) or "there was no answer.",
             )
         finally:
+            await self._missing.close()
             await self._scope.close()
             if self._is_started:
                 await self._membership.leave()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from penstock.client.filters import make_filter
+from penstock.client.missing_topics import MissingTopic, check_missing_topic
 from penstock.model.errors import InvalidConfig
 from penstock.model.limits import (
     FETCH_WAIT_MS_MAX,
@@ -23,6 +24,7 @@ class SharedConsumerSettings(TypedDict, total=False):
     group: str
     ordered: bool
     start: Literal["earliest", "latest"]
+    on_missing_topic: MissingTopic
     lease_ms: int
     attempts_max: int
     backoff_ms: int
@@ -51,6 +53,9 @@ class SharedConsumerConfig:
 
     start: Literal["earliest", "latest"] = "earliest"
     """Where the group begins, in partitions that it has never read."""
+
+    on_missing_topic: MissingTopic = "wait"
+    """Where there is no such topic: wait until somebody makes it, make it, or raise."""
 
     lease_ms: int = 0
     """How long a member has for a message before it goes to another."""
@@ -103,6 +108,7 @@ class SharedConsumerConfig:
             raise InvalidConfig(
                 f"start is {self.start!r}: a shared group begins at 'earliest' or 'latest'."
             )
+        check_missing_topic(self.on_missing_topic)
         make_filter(self.filter, self.tags, self.key, self.key_prefix)
         for name in ("lease_ms", "attempts_max", "backoff_ms", "backoff_ms_max"):
             if (getattr(self, name) or 0) < 0:

@@ -21,8 +21,8 @@ from penstock.records.columns import (
 from penstock.records.compression import Codec
 
 if TYPE_CHECKING:
+    from penstock.records import _codec
     from penstock.records import builder as _builder
-    from penstock.records import codec as _codec
     from penstock.records import column_decoder as _column_decoder
     from penstock.records import column_encoder as _column_encoder
     from penstock.records import selection as _selection

@@ -16,6 +16,7 @@ import importlib
 from typing import Any
 
 from penstock.model.errors import InvalidConfig
+from penstock.spark.errors import NOT_INSTALLED, is_not_installed
 
 _MODULES = {
     "PenstockDataSource": "penstock.spark.data_source",
@@ -30,7 +31,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(_MODULES[name])
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "pyarrow"):
+        if not is_not_installed(error):
             raise
-        raise InvalidConfig("Spark is not installed: pip install 'penstock[spark]'.") from None
+        raise InvalidConfig(NOT_INSTALLED) from None
     return getattr(module, name)

@@ -14,9 +14,20 @@ from penstock.model.errors import PenstockError
 # How a traceback ends: the error's class with its module, and its message.
 _RAISED: Final = re.compile(r"^\s*penstock(?:\.\w+)+: (?P<sentence>\S.*)$", re.MULTILINE)
 
+NOT_INSTALLED: Final = "Spark is not installed: pip install 'penstock[spark]'."
+# What the extra `spark` brings, without which nothing here can be imported.
+_PACKAGES: Final = ("pyspark", "py4j", "pyarrow")
+
 
 class DataLoss(PenstockError):
     """Messages were gone before the query could read them."""
+
+
+def is_not_installed(error: BaseException) -> bool:
+    """Whether an import failed because the extra `spark` is not there."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return False
+    return error.name.partition(".")[0] in _PACKAGES
 
 
 def sentence(error: BaseException) -> str | None:

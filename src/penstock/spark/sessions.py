@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import penstock
 from penstock.model.errors import InvalidConfig, UnavailableError
+from penstock.spark.errors import NOT_INSTALLED
 from penstock.spark.gateway import launch, quiet_log_option
 from penstock.spark.java import java_home
 from penstock.spark.quiet import tell_once
@@ -66,7 +67,7 @@ def session(
         from pyspark.sql import SparkSession
         from pyspark.version import __version__ as version
     except ImportError:
-        raise InvalidConfig("Spark is not installed: pip install 'penstock[spark]'.") from None
+        raise InvalidConfig(NOT_INSTALLED) from None
     from penstock.spark.data_source import register
 
     # Spark tells in no public way whether this process has a context.

@@ -132,3 +132,33 @@ async def test_handlers_run_in_threads(shared: bool, monkeypatch: pytest.MonkeyP
     )
     assert len(names) == 3
     assert all(name.startswith("penstock-handler") for name in names)
+
+
+async def test_a_shared_group_counts_the_attempts_of_threads_too() -> None:
+    """R-DEL-9: a handler that raises gets the message again from the group, and counted there."""
+    attempts: list[int] = []
+    is_done = threading.Event()
+
+    def handle(message: Message) -> None:
+        attempts.append(message.attempt)
+        if len(attempts) < 3:
+            raise ValueError("not yet")
+        is_done.set()
+
+    def work(mq: BlockingClient) -> threading.Thread:
+        with pytest.raises(InvalidRequest, match="give a function that takes a message"):
+            mq.serve(None, "jobs", group="workers")  # type: ignore[arg-type]
+
+        def serve() -> None:
+            with contextlib.suppress(ClientClosed):  # when the client ends
+                mq.serve(handle, "jobs", group="workers", shared=True, backoff_ms=1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert is_done.wait(10)
+        return thread
+
+    async with address_of_jobs(1) as address:
+        thread = await in_thread(address, work)
+        await asyncio.to_thread(thread.join)
+    assert attempts == [1, 2, 3]

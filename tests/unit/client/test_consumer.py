@@ -304,14 +304,16 @@ async def test_a_cancelled_read_loses_nothing(orders: FakeBroker, mq: Client) ->
 
 
 async def test_topics_are_created_on_first_use(broker: FakeBroker, mq: Client) -> None:
-    """R-CORE-4: also by reading."""
+    """R-CORE-4: by writing, and by reading where that is wanted: a misspelt name makes no topic."""
     async with mq.subscribe("fresh"):
+        assert "fresh" not in broker.topics
+    async with mq.subscribe("fresh", on_missing_topic="create"):
         assert "fresh" in broker.topics
 
 
 async def test_a_start_that_fails_leaves_nothing(broker: FakeBroker, mq: Client) -> None:
     broker.creates_topics = False
-    consumer = mq.subscribe("nothing", group="billing")
+    consumer = mq.subscribe("nothing", group="billing", on_missing_topic="create")
     with pytest.raises(UnknownTopic):
         await consumer.__aenter__()
     with pytest.raises(ClientClosed):
@@ -339,7 +341,7 @@ async def test_a_topic_deleted_by_others_is_made_again(broker: FakeBroker, mq: C
     async with mq.subscribe("orders") as consumer:
         assert len(consumer.partitions) == 2
     del broker.topics["orders"]
-    async with mq.subscribe("orders") as consumer:
+    async with mq.subscribe("orders", on_missing_topic="create") as consumer:
         assert len(consumer.partitions) == 1
 
 

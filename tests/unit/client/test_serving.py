@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
@@ -74,6 +75,9 @@ class CountingFacade(Facade):
     """Of a group that counts attempts itself."""
 
     group_counts_attempts = True
+
+    def attempt(self, message: Message) -> int:
+        return 1
 
 
 async def serve_with(mq: Client, facade: Facade, handler: Any, **settings: Any) -> None:
@@ -253,6 +257,34 @@ async def test_settings_that_make_no_sense_are_refused() -> None:
             await mq.serve(lambda _: None, "orders", group="billing", concurrency=0)
 
 
+@pytest.mark.parametrize("handler", [None, "orders"])
+async def test_what_is_no_handler_is_refused(handler: Any) -> None:
+    async with orders(1) as (_, mq):
+        with pytest.raises(InvalidRequest, match="give a function that takes a message"):
+            await mq.serve(handler, "orders", group="billing")
+
+
+async def test_plain_functions_run_in_threads_and_settle_there() -> None:
+    """R-DEL-6: a function that waits stops neither the others nor the loop."""
+    async with orders(6) as (_, mq):
+        together = threading.Barrier(3, timeout=10)
+        names: set[str] = set()
+        done: list[int] = []
+
+        def handle(message: Message) -> None:
+            together.wait()
+            names.add(threading.current_thread().name)
+            message.ack()
+            done.append(message.offset)
+
+        task = asyncio.create_task(mq.serve(handle, "orders", group="billing", concurrency=3))
+        await until(lambda: len(done) == 6)
+        await cancel(task)
+        assert len(names) == 3
+        assert all(name.startswith("penstock-handler") for name in names)
+        assert await committed(mq) == 6
+
+
 # --- shared groups -----------------------------------------------------------------------------
 
 
@@ -329,6 +361,54 @@ async def test_failed_messages_become_dead_letters() -> None:
         reasons = dict(letters[0].headers)
         assert b"ValueError: no such order" in reasons.values()
         assert attempts == {b"0": 1, b"1": 3, b"2": 1}
+
+
+async def test_a_failure_is_logged_with_its_traceback_and_attempt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """R-OPS-5: where it failed, and how often it was tried."""
+    async with jobs(1) as (_, mq):
+        attempts: list[int] = []
+
+        async def handle(message: Message) -> None:
+            attempts.append(message.attempt)
+            raise ValueError("no such order")
+
+        async with serving(mq, handle, attempts_max=3, backoff_ms=1):
+            await until(lambda: attempts == [1, 2, 3])
+    told = [record for record in caplog.records if record.name == "penstock.client.serving"]
+    assert [record.getMessage()[-9:] for record in told] == [f"attempt {n}" for n in (1, 2, 3)]
+    assert all(record.exc_info and record.exc_info[0] is ValueError for record in told)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_where_every_message_fails_none_is_buried(
+    shared: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-DEL-9: a database that is gone for a moment costs no topic."""
+    async with jobs(60) as (_, mq):
+        works = False
+        seen: set[bytes | None] = set()
+        tries = 0
+
+        async def handle(message: Message) -> None:
+            nonlocal tries
+            tries += 1
+            if not works:
+                raise ConnectionError("the database is gone")
+            seen.add(message.value)
+
+        settings: dict[str, Any] = {"shared": shared, "failing_pause_ms_max": 20}
+        settings["backoff_ms" if shared else "retry_backoff_ms"] = 1
+        task = asyncio.create_task(mq.serve(handle, "jobs", group="workers", **settings))
+        await until(lambda: any("one after another" in each for each in caplog.messages))
+        tries_before = tries
+        await until(lambda: tries > tries_before + 10)
+        works = True
+        await until(lambda: len(seen) == 60)
+        await cancel(task)
+        assert "Messages are handled again." in caplog.messages
+        assert not await mq.dead_letters.groups()
 
 
 async def test_a_handler_that_is_cut_off_releases_its_message() -> None:

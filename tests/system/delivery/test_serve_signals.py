@@ -1,0 +1,101 @@
+"""A worker that is asked to end: what is under way is finished, the rest is for others at once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+import penstock.testing
+
+SCRIPT = Path(__file__).parent / "serving_script.py"
+SECONDS_MAX = 60
+MESSAGES = 12
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with penstock.testing.broker() as address:
+        yield address
+
+
+@pytest.fixture
+def left(address: str) -> Iterator[list[int]]:
+    """Attempts of what another member of the group gets within a moment after the worker."""
+    with penstock.connect_blocking(address) as mq:
+        mq.admin.create_topic("jobs", 1)
+        for _ in range(MESSAGES):
+            mq.publish("jobs", b"work")
+        found: list[int] = []
+        yield found
+        mq.admin.delete_topic("jobs")
+        mq.groups.delete("workers")
+
+
+def ended(address: str, kind: str, number: int | None) -> tuple[int, str, str]:
+    """Exit code, output and errors of a worker that was sent the signal at its first message."""
+    command = [sys.executable, str(SCRIPT), address, kind]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        late = threading.Timer(SECONDS_MAX, worker.kill)
+        late.start()
+        first = worker.stdout.readline()
+        if number is not None:
+            worker.send_signal(number)
+        output, errors = worker.stdout.read(), worker.stderr.read()
+    late.cancel()
+    return worker.returncode, first + output, errors
+
+
+def take_over(address: str, left: list[int]) -> None:
+    with (
+        penstock.connect_blocking(address) as mq,
+        mq.share("jobs", group="workers") as consumer,
+    ):
+        while messages := consumer.fetch(timeout_s=0.3):
+            left += [message.attempt for message in messages]
+            for message in messages:
+                message.ack()
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("main", signal.SIGTERM), ("main", signal.SIGINT), ("blocking", signal.SIGTERM)],
+)
+def test_it_finishes_what_is_under_way_and_returns(
+    address: str, left: list[int], kind: str, number: int
+) -> None:
+    """R-DEL-3: nothing is handled twice, and no attempt is lost."""
+    code, output, errors = ended(address, kind, number)
+    assert (code, errors) == (0, "")
+    assert output.endswith("returned\n")
+    assert output.count("begun") == output.count("done") <= MESSAGES - 3
+    take_over(address, left)
+    assert left == [1] * (MESSAGES - output.count("done"))
+
+
+def test_beside_other_tasks_the_signal_ends_the_program_afterwards(
+    address: str, left: list[int]
+) -> None:
+    """R-DEL-3: returning would not: what runs beside it may run for ever."""
+    code, output, errors = ended(address, "child", signal.SIGTERM)
+    assert (code, errors) == (-signal.SIGTERM, "")
+    assert output.count("begun") == output.count("done") <= MESSAGES - 3
+    take_over(address, left)
+    assert left == [1] * (MESSAGES - output.count("done"))
+
+
+@pytest.mark.usefixtures("left")
+def test_one_that_is_cancelled_says_nothing(address: str) -> None:
+    """R-OPS-5: errors that are none would hide those that are."""
+    code, output, errors = ended(address, "leave", None)
+    assert (code, output, errors) == (0, "begun\n", "")
