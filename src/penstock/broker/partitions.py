@@ -17,7 +17,13 @@ from penstock.broker.clean_stop import CleanEnds, leave_clean_ends, take_clean_e
 from penstock.broker.partition import Partition
 from penstock.broker.topic_folders import TopicFolders
 from penstock.coordination.producer_state import ProducerState
-from penstock.model.errors import StorageError, StorageFailed, UnknownTopic
+from penstock.model.errors import (
+    NotLeader,
+    PenstockError,
+    StorageError,
+    StorageFailed,
+    UnknownTopic,
+)
 from penstock.model.ids import PartitionId, TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
@@ -178,18 +184,15 @@ class Partitions:
             partition.replica.set_durability(config.durability)
 
     async def close_topic(self, topic: str) -> None:
-        """Let the topic's partitions go as they are. May be repeated."""
+        """Let the partitions of a deleted topic go as they are. May be repeated."""
         partitions = self.of_topic(topic)
         for partition in partitions:
-            partition.is_open = False
-            partition.wake_all()
-            # First of all, or others would give it something to do again.
-            _leave(self._replicas, partition)
+            _leave(self._replicas, partition, UnknownTopic(f"Topic {topic!r} was deleted."))
         for partition in partitions:
             await _idle(partition)
         for partition in partitions:
             self._open.pop(partition.name, None)
-            partition.replica.discard()
+            partition.replica.close()
         for name in [name for name in self.offline_copies if name[0] == topic]:
             del self.offline_copies[name]
         self._topic_ids.pop(topic, None)
@@ -197,12 +200,11 @@ class Partitions:
     async def let_go(self, partition: Partition, memory: bytes) -> None:
         """Throw away this copy of a partition, which others have; nothing is heard of it once this
         has begun. memory: see `TopicFolders.let_go`. StorageError."""
-        _leave(self._replicas, partition)
-        partition.is_open = False
-        partition.wake_all()
+        elsewhere = NotLeader(f"{partition.name} is on other brokers now: ask again who leads it.")
+        _leave(self._replicas, partition, elsewhere)
         await _idle(partition)
         self._open.pop(partition.name, None)
-        partition.replica.discard()
+        partition.replica.close()
         await asyncio.to_thread(self.folders.let_go, partition.name, memory)
         await asyncio.to_thread(self.folders.empty_trash)
 
@@ -217,7 +219,7 @@ class Partitions:
         ends: CleanEnds = {}
         for partition in self.all():
             partition.is_open = False
-            _leave(self._replicas, partition)
+            _unlink(self._replicas, partition)
         for partition in self.all():
             await _idle(partition)
             try:
@@ -295,7 +297,16 @@ class Partitions:
         )
 
 
-def _leave(replicas: Replicas | None, partition: Partition) -> None:
+def _leave(replicas: Replicas | None, partition: Partition, reason: PenstockError) -> None:
+    """Nobody finds it any more, and whoever waits there is told."""
+    partition.is_open = False
+    # First of all, or others would give it something to do again.
+    _unlink(replicas, partition)
+    partition.replica.leave(reason)
+    partition.wake_all()
+
+
+def _unlink(replicas: Replicas | None, partition: Partition) -> None:
     if replicas is not None:
         replicas.remove(partition.replica.partition)
 

@@ -229,11 +229,12 @@ class Process:
         del self.partitions[partition]
         self.replicas.remove(partition)
         served.partition.is_open = False
+        served.replica.leave(NotLeader("its copies are elsewhere"))
         self._world.observer.forget_copy(served)
         self._leaving.add(partition)
 
         def remove() -> None:
-            served.replica.discard()
+            served.replica.close()
             self._leaving.discard(partition)
             with suppress(OSError):  # the next start does it
                 self.machine.disk.root.remove_tree(served.plan.folder)
