@@ -36,6 +36,7 @@ class Assignment:
         self._me = me
         self._registry = registry
         self._partitions = partitions
+        partitions.deleted_topics = lambda: registry.image.deleted_topics
         self._changing = asyncio.Lock()
         # The topics as they were when the partitions here were last made to follow them.
         self._followed: dict[str, TopicImage] = {}

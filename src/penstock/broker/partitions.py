@@ -25,6 +25,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import PartitionId, TopicId, TopicPartition
+from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
 from penstock.registry.image import TopicImage
@@ -66,6 +67,8 @@ class Partitions:
         # Of staged writes that are not done: no partition forgets these. To be filled before the
         # partitions that have them are opened.
         self.kept_producers: set[int] = set()
+        # What the cluster remembers of deleted topics.
+        self.deleted_topics: Callable[[], Iterable[DeletedTopic]] = tuple
         self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
 
     def begin(self) -> None:
@@ -270,6 +273,9 @@ class Partitions:
             )
 
         partition = Partition(name, topic_id, config, replica, recover_producers, self._clock)
+        partition.has_namesake = lambda: any(
+            deleted.name == topic.name for deleted in self.deleted_topics()
+        )
         partition.when_led = lambda is_leader: self._tell_led(partition, is_leader)
         replica.snapshot = lambda: producer_snapshot.take(partition)
         if self._replicas is None:
