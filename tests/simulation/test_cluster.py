@@ -36,6 +36,7 @@ FAULTS = {
     "removed copy",
     "slow disk",
     "split network",
+    "topic made anew",
     "transfer",
 }
 
