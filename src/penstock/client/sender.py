@@ -291,8 +291,10 @@ class Sender:
         self.pump(lane)
 
     async def _prepare(self, lane: Lane) -> None:
+        # One that this producer had for itself would be made open to all.
+        may_create = not self._claim_of(lane.topic)
         lane.channel = await self._routes.leader(
-            lane.topic, lane.partition, refresh=lane.failures > 0, create=True
+            lane.topic, lane.partition, refresh=lane.failures > 0, create=may_create
         )
         if self._idempotent and lane.identity is None:
             async with self._identity_lock:
