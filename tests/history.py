@@ -91,10 +91,12 @@ class History:
             self.sends[sent] = Send(began_s=time.monotonic())
         return sent
 
-    def acknowledge(self, sent: Sent, offset: int) -> None:
+    def acknowledge(self, sent: Sent, offset: int | None) -> None:
+        """offset: None if the client cannot tell, as librdkafka where one behind it was
+        acknowledged and its own answer lost."""
         with self._lock:
             send = self._end(sent, Outcome.ACKNOWLEDGED)
-            send.offset = offset
+            send.offset = -1 if offset is None else offset
             assert send.ended_s is not None
             self._acknowledged_s[sent.partition].append(send.ended_s)
 

@@ -23,6 +23,13 @@ SHELL: Final = (
         _STORAGE_TESTS,
     ),
     one(
+        "whoever waits in a deleted topic is not told",
+        "replication/replica.py",
+        "        self._waiting.fail_after(-1, reason)\n        if self.is_leader:\n"
+        "            self._lose_leadership()\n",
+        "        self._waiting = Waiting()\n",
+    ),
+    one(
         "sent before the state is saved",
         "replication/consensus.py",
         "            if not self._save_if_due(now_ms):\n",

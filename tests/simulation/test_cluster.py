@@ -39,6 +39,7 @@ FAULTS = {
     "removed copy",
     "slow disk",
     "split network",
+    "topic made anew",
     "transfer",
 }
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, ShuttingDown
 from penstock.model.ids import PartitionId, TopicId
 from penstock.net.address import TcpAddress
 from penstock.net.channel import Channel
@@ -77,7 +77,8 @@ class PeerBroker:
             idle = asyncio.Event()
             replica.idleness.when(idle.set)
             await idle.wait()
-            replica.discard()
+            replica.leave(ShuttingDown())
+            replica.close()
         self.replicas.clear()
         self.flusher.stop()
 

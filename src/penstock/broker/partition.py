@@ -12,7 +12,11 @@ from collections.abc import Callable, Sequence
 
 from penstock.broker.admission import Admission
 from penstock.broker.readers import Readers, Wakings
-from penstock.coordination.producer_state import ProducerEntry, ProducerState
+from penstock.coordination.producer_state import (
+    UNKNOWN_OFFSET,
+    ProducerEntry,
+    ProducerState,
+)
 from penstock.coordination.refused_sequences import RefusedSequences
 from penstock.model.errors import (
     BatchError,
@@ -85,6 +89,8 @@ class Partition:
         # Told of each change of who leads, in a turn of its own.
         self.when_led: Callable[[bool], None] = _nobody
         self.readers = Readers(wakings)
+        # Whether a topic of this name was deleted before this one was made.
+        self.has_namesake: Callable[[], bool] = bool
         replica.listener = self
 
     @property
@@ -173,19 +179,28 @@ class Partition:
         self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL
     ) -> None:
         """Propose the admitted batch of an idempotent producer, unless it is here already."""
+        original: int | None = None
         try:
             original = self.producers.check(header)
-        except (OutOfOrderSequence, UnknownProducer):
+        except OutOfOrderSequence:
             self._check_none_awaited(header)
             raise
+        except UnknownProducer:
+            self._check_none_awaited(header)
+            if not self._goes_on(header):
+                raise
         if original is None:
             append.base_offset = self.replica.propose(header, batch, append.finished, acks)
             self._record(header, append.base_offset)
+            return
+        append.base_offset = original
+        append.duplicate = True
+        if original == UNKNOWN_OFFSET:
+            # Somewhere before what is remembered, and all of that may be yet to be committed.
+            end_offset = self.replica.log.next_offset
         else:
-            append.base_offset = original
-            append.duplicate = True
             end_offset = original + header.last_offset_delta + 1
-            self.replica.when_committed(end_offset, append.finished)
+        self.replica.when_committed(end_offset, append.finished)
 
     def read(self, offset: int, max_bytes: int) -> FileSlice:
         """Whole batches from the one that holds `offset`, up to the high watermark."""
@@ -245,6 +260,25 @@ class Partition:
     def _refuse(self, header: BatchHeader) -> None:
         self._refused.refuse(
             header.producer_id, header.producer_epoch, header.base_sequence, self._clock.now_ms()
+        )
+
+    def _goes_on(self, header: BatchHeader) -> bool:
+        """Whether a producer that is not known counts on from another topic, which had the name
+        before (KIP-360). It is asked to send again first: where the earliest that it has on its way
+        has not come, one behind it would pass for its beginning, and the earlier be lost."""
+        if (
+            header.producer_id >= COPY_PRODUCER_ID_MIN
+            # It may have written here, and was forgotten with what is gone.
+            or self.replica.log.start_offset > 0
+            or not self.has_namesake()
+        ):
+            return False
+        if self._refused.is_earliest(header):
+            return True
+        self._refuse(header)
+        raise Busy(
+            f"Producer {header.producer_id} has not been in this topic, which was made anew: its "
+            f"sequence {header.base_sequence} is taken when it comes again before any other."
         )
 
     def _check_none_awaited(self, header: BatchHeader) -> None:

@@ -18,8 +18,15 @@ from penstock.broker.partition import Partition
 from penstock.broker.readers import Wakings
 from penstock.broker.topic_folders import TopicFolders
 from penstock.coordination.producer_state import ProducerState
-from penstock.model.errors import StorageError, StorageFailed, UnknownTopic
+from penstock.model.errors import (
+    NotLeader,
+    PenstockError,
+    StorageError,
+    StorageFailed,
+    UnknownTopic,
+)
 from penstock.model.ids import PartitionId, TopicId, TopicPartition
+from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
 from penstock.registry.image import TopicImage
@@ -62,6 +69,8 @@ class Partitions:
         # Of staged writes that are not done: no partition forgets these. To be filled before the
         # partitions that have them are opened.
         self.kept_producers: set[int] = set()
+        # What the cluster remembers of deleted topics.
+        self.deleted_topics: Callable[[], Iterable[DeletedTopic]] = tuple
         self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
         self._wakings = Wakings(_in_next_turn)
 
@@ -181,18 +190,15 @@ class Partitions:
             partition.replica.set_durability(config.durability)
 
     async def close_topic(self, topic: str) -> None:
-        """Let the topic's partitions go as they are. May be repeated."""
+        """Let the partitions of a deleted topic go as they are. May be repeated."""
         partitions = self.of_topic(topic)
         for partition in partitions:
-            partition.is_open = False
-            partition.wake_all()
-            # First of all, or others would give it something to do again.
-            _leave(self._replicas, partition)
+            _leave(self._replicas, partition, UnknownTopic(f"Topic {topic!r} was deleted."))
         for partition in partitions:
             await _idle(partition)
         for partition in partitions:
             self._open.pop(partition.name, None)
-            partition.replica.discard()
+            partition.replica.close()
         for name in [name for name in self.offline_copies if name[0] == topic]:
             del self.offline_copies[name]
         self._topic_ids.pop(topic, None)
@@ -200,12 +206,11 @@ class Partitions:
     async def let_go(self, partition: Partition, memory: bytes) -> None:
         """Throw away this copy of a partition, which others have; nothing is heard of it once this
         has begun. memory: see `TopicFolders.let_go`. StorageError."""
-        _leave(self._replicas, partition)
-        partition.is_open = False
-        partition.wake_all()
+        elsewhere = NotLeader(f"{partition.name} is on other brokers now: ask again who leads it.")
+        _leave(self._replicas, partition, elsewhere)
         await _idle(partition)
         self._open.pop(partition.name, None)
-        partition.replica.discard()
+        partition.replica.close()
         await asyncio.to_thread(self.folders.let_go, partition.name, memory)
         await asyncio.to_thread(self.folders.empty_trash)
 
@@ -220,7 +225,7 @@ class Partitions:
         ends: CleanEnds = {}
         for partition in self.all():
             partition.is_open = False
-            _leave(self._replicas, partition)
+            _unlink(self._replicas, partition)
         for partition in self.all():
             await _idle(partition)
             try:
@@ -273,6 +278,9 @@ class Partitions:
         partition = Partition(
             name, topic_id, config, replica, recover_producers, self._clock, self._wakings
         )
+        partition.has_namesake = lambda: any(
+            deleted.name == topic.name for deleted in self.deleted_topics()
+        )
         partition.when_led = lambda is_leader: self._tell_led(partition, is_leader)
         replica.snapshot = lambda: producer_snapshot.take(partition)
         if self._replicas is None:
@@ -304,7 +312,16 @@ def _in_next_turn(what: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(what)
 
 
-def _leave(replicas: Replicas | None, partition: Partition) -> None:
+def _leave(replicas: Replicas | None, partition: Partition, reason: PenstockError) -> None:
+    """Nobody finds it any more, and whoever waits there is told."""
+    partition.is_open = False
+    # First of all, or others would give it something to do again.
+    _unlink(replicas, partition)
+    partition.replica.leave(reason)
+    partition.wake_all()
+
+
+def _unlink(replicas: Replicas | None, partition: Partition) -> None:
     if replicas is not None:
         replicas.remove(partition.replica.partition)
 

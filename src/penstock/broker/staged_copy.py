@@ -18,7 +18,7 @@ from penstock.broker.partition import Append, Partition
 from penstock.broker.staged_batch import unwrap
 from penstock.broker.staged_destination import Destination, Destinations
 from penstock.coordination.staging.records import Decision, StagedBatch
-from penstock.model.errors import CorruptLog, PenstockError
+from penstock.model.errors import Busy, CorruptLog, PenstockError, UnknownTopic
 from penstock.model.limits import MIB
 from penstock.records.header import read_header, write_header
 from penstock.replication.driver import Driver
@@ -150,6 +150,9 @@ class _Appended(Append):
         self._size_bytes = size_bytes
 
     def finished(self, error: PenstockError | None) -> None:
+        if isinstance(error, UnknownTopic):
+            # Whoever wrote is not to blame: the next try passes over what was deleted.
+            error = Busy(f"A topic was deleted while it was written to: {error}")
         self._flying.finished(self._size_bytes, error)
 
 

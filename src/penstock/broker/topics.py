@@ -147,17 +147,8 @@ class Topics:
         if not self._config.auto_create_topics or self._partitions.is_closing:
             return
         if not self.is_known(name):
-            self._check_may_come_back(name, is_reader=is_reader)
+            _check_may_come_back(name, self._leaders.deleted_ms_ago(name), is_reader=is_reader)
             await self.keep(name, 0, {})
-
-    def _check_may_come_back(self, name: str, *, is_reader: bool) -> None:
-        """Who uses a topic learns a moment after its deletion that it is gone, and asks for it."""
-        ago_ms = self._leaders.deleted_ms_ago(name)
-        if ago_ms is not None and (is_reader or abs(ago_ms) < DELETED_TOPIC_STAYS_MS):
-            raise UnknownTopic(
-                f"The topic {name!r} was deleted, and is not made again by those that still use "
-                f"it: create it with `penstock topics create {name}`."
-            )
 
     async def keep(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Make a topic if there is none. When this returns it is known here, whoever made it."""
@@ -311,3 +302,12 @@ class Topics:
                 f"{name!r} would have {count} partitions: {most} is the limit of this broker; "
                 "raise its partitions_per_topic_max or ask for fewer."
             )
+
+
+def _check_may_come_back(name: str, deleted_ms_ago: int | None, *, is_reader: bool) -> None:
+    """Who uses a topic learns a moment after its deletion that it is gone, and asks for it."""
+    if deleted_ms_ago is not None and (is_reader or abs(deleted_ms_ago) < DELETED_TOPIC_STAYS_MS):
+        raise UnknownTopic(
+            f"The topic {name!r} was deleted, and is not made again by those that still use "
+            f"it: create it with `penstock topics create {name}`."
+        )

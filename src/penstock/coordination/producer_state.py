@@ -135,16 +135,17 @@ class ProducerState:
                 known[producer_id] = entry
                 continue
             window = tuple(batch for batch in entry.window if batch.base_offset < offset)
-            first = entry.window[0].first_sequence
-            if not window and (first or len(entry.window) == PRODUCER_WINDOW_BATCHES):
-                # Nobody repeats the one before these, also where they are fewer since something
-                # was cut off before; but it tells what follows it.
+            first, _, first_offset = entry.window[0]
+            is_full = len(entry.window) == PRODUCER_WINDOW_BATCHES
+            if is_full and first_offset != UNKNOWN_OFFSET and (first or not window):
+                # Nobody repeats the one before these. But it tells what follows it, also when the
+                # others are cut off as well.
                 last = first - 1 if first else _SEQUENCE_MAX
-                window = (RememberedBatch(last, last, UNKNOWN_OFFSET),)
+                window = (RememberedBatch(last, last, UNKNOWN_OFFSET), *window)
             if window:
                 known[producer_id] = entry._replace(window=window)
-            elif entry.epoch > 0:
-                # It may have had another epoch before, or none.
+            elif first or entry.epoch > 0:
+                # It may have had others before these, or another epoch, or none.
                 return None
         return state
 

@@ -42,6 +42,11 @@ class RefusedSequences:
         if len(self._earliest) > REFUSED_PRODUCERS_MAX:
             del self._earliest[next(iter(self._earliest))]
 
+    def is_earliest(self, batch: SequencedBatch) -> bool:
+        """Whether it is the earliest of its producer that was refused, and comes again."""
+        known = self._earliest.get(batch.producer_id)
+        return known is not None and known[:2] == (batch.producer_epoch, batch.base_sequence)
+
     def accept(self, producer_id: int) -> None:
         """A batch of the producer was next, so there is none to wait for."""
         self._earliest.pop(producer_id, None)

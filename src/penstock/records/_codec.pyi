@@ -104,4 +104,6 @@ def locate_records(
     """The offset of each record of one checked batch, and where in the decompressed records it
     ends: the next begins there."""
 
-def renumber_records(header: BatchHeader, records: Buffer, shift: int) -> bytearray: ...
+def renumber_records(header: BatchHeader, records: Buffer, shift: int) -> bytearray:
+    """Records that were found sound, with offset deltas that are less by `shift`, behind room for
+    their header; all else of them is as it was. header: the one that they get."""

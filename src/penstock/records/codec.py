@@ -250,7 +250,7 @@ def locate_records(
     return offsets, ends
 
 
-def renumber_records(header: BatchHeader, records: Buffer, shift: cython.longlong) -> bytearray:
+def renumber_records(header: BatchHeader, records: Buffer, shift: int) -> bytearray:
     """Records that were found sound, with offset deltas that are less by `shift`, behind room for
     their header; all else of them is as it was. header: the one that they get."""
     cursor: Cursor = Cursor(header, records)
@@ -258,6 +258,7 @@ def renumber_records(header: BatchHeader, records: Buffer, shift: cython.longlon
     batch = bytearray(HEADER_BYTES + len(records))
     data: cython.p_uchar = address(batch)
     position: cython.Py_ssize_t = HEADER_BYTES
+    less: cython.longlong = shift
     while cursor.position < cursor.end:
         length: cython.longlong = cursor.length(cursor.end)
         start: cython.Py_ssize_t = cursor.position
@@ -265,7 +266,7 @@ def renumber_records(header: BatchHeader, records: Buffer, shift: cython.longlon
         cursor.position += 1  # the record's attributes
         cursor.varint(10)
         delta_start: cython.Py_ssize_t = cursor.position
-        delta: cython.longlong = cursor.varint(5) - shift
+        delta: cython.longlong = cursor.varint(5) - less
         saved: cython.longlong = cursor.position - delta_start - varint_size(delta)
         position = put_varint(data, position, length - saved)
         before: bytes = cursor.data[start:delta_start]

@@ -270,6 +270,8 @@ class Consensus:
 
     def turn(self) -> None:
         """Do all that can be done now. Called at the end of a turn, and when a job is over."""
+        if self._owner.has_left:
+            return
         while self._settle() and self._inbox:
             sender, message, payload = self._inbox.popleft()
             self._handle(sender, message, memoryview(payload))

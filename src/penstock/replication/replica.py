@@ -22,6 +22,7 @@ from penstock.model.errors import (
     NotLeader,
     OffsetOutOfRange,
     PenstockError,
+    ShuttingDown,
     StorageError,
     StorageFailed,
 )
@@ -137,6 +138,8 @@ class Replica:
         # As of the last turn.
         self.term = -1
         self._patience = Patience()
+        # Whether all that follows concerns nobody any more.
+        self.has_left = False
         self._waiting = Waiting()
         self._by_acks = self._waiting.by_acks
         self._by_commit = self._waiting.by_commit
@@ -196,6 +199,8 @@ class Replica:
     def write_proposed(self) -> None:
         """Called by the driver at the end of the turn."""
         self._dirty = False
+        if self.has_left:
+            return
         try:
             if not self.is_alone:
                 self.consensus.turn()
@@ -237,14 +242,23 @@ class Replica:
             self.log.roll()
             self.flushing.start()
 
-    def discard(self) -> None:
-        """Let the files go as they are: the partition is deleted."""
-        assert self._is_idle(), "discarded while a job was running"
-        self.log.discard()
+    def leave(self, reason: PenstockError) -> None:
+        """Take no part any more: the partition is deleted, or its copies are elsewhere. Whoever
+        waits is told the reason at once. What the disk has under way comes to its end, and tells
+        nobody anything."""
+        self.has_left = True
+        self.accepts = False
+        self._waiting.fail_after(-1, reason)
+        if self.is_leader:
+            self._lose_leadership()
 
     def close(self) -> CleanEnd | None:
-        """Make everything durable and let the files go. None when the log had failed."""
+        """Make everything durable and let the files go; as they are, and for None, when it has left
+        or the log had failed."""
         assert self._is_idle(), "closed while a job was running"
+        if self.has_left:
+            self.log.discard()
+            return None
         if self.log.next_offset > self.log.written_offset:
             # It waits for a state that the disk has no room for.
             self.log.unstage()
@@ -252,6 +266,7 @@ class Replica:
         clean_end = self.log.close()
         if clean_end is not None and self.is_alone:
             self._advance(clean_end.next_offset)
+        self._waiting.fail_after(-1, ShuttingDown())
         return clean_end
 
     # --- others ----------------------------------------------------------------------------------
@@ -387,6 +402,8 @@ class Replica:
     # --- its own ---------------------------------------------------------------------------------
 
     def _on_durable(self, offset: int) -> None:
+        if self.has_left:
+            return
         if self.is_alone:
             self._advance(offset)
             self.flushing.start()

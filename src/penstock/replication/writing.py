@@ -29,6 +29,8 @@ class Owner(Protocol):
     is_alone: bool
     """Whether there is nobody else: then Raft has nothing to wait for."""
     is_leader: bool
+    has_left: bool
+    """Whether nobody is to hear of it any more, or to wait for it."""
     term: int
     """In which it leads, or led."""
     flushing: Flushing

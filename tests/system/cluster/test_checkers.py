@@ -79,6 +79,10 @@ def change(history: History) -> None:
     history.read("other", 1, 1, history.send("a", 1).value)
 
 
+def lose_what_has_no_offset(history: History) -> None:
+    history.acknowledge(history.send("a", 0), None)
+
+
 def move(history: History) -> None:
     sent = history.send("a", 0)
     history.acknowledge(sent, 5)
@@ -93,6 +97,7 @@ def skip(history: History) -> None:
     ("spoil", "check", "words"),
     [
         (lose, lambda it: check_nothing_lost(it, "all"), "1 acknowledged messages"),
+        (lose_what_has_no_offset, lambda it: check_nothing_lost(it, "all"), "1 acknowledged"),
         (invent, lambda it: check_no_phantoms(it, "all"), "should not have read"),
         (write_what_failed, lambda it: check_no_phantoms(it, "all"), "should not have read"),
         (misplace, lambda it: check_no_phantoms(it, "all"), "should not have read"),
@@ -128,6 +133,17 @@ def test_what_nobody_was_told_of_is_unknown() -> None:
     history.fail(history.send("a", 0), "it timed out")
     assert history.count(Outcome.UNKNOWN) == 2
     history.check(["all"])
+
+
+def test_an_acknowledgement_need_not_say_where_but_the_message_must_be_there() -> None:
+    """librdkafka takes a batch for written when one behind it is, whatever it was told of it."""
+    history = sound()
+    sent = history.send("a", 0)
+    history.acknowledge(sent, None)
+    for reader in ("all", "other"):
+        history.read(reader, 0, 2, sent.value)
+    history.check(["all"])
+    assert history.acknowledged(0) == 3
 
 
 def test_gaps_are_measured_from_where_they_are_asked_for() -> None:

@@ -53,7 +53,7 @@ def view(address: str, topic: str) -> View:
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
-    response = _ask(address, METADATA, 12, wanted)
+    response = ask(address, METADATA, 12, wanted)
     (found,) = response.topics
     return View(
         brokers=frozenset(broker.node_id for broker in response.brokers),
@@ -74,7 +74,7 @@ def coordinator(cluster: Cluster, group: str) -> int | None:
     wanted = FindCoordinatorRequest(coordinator_keys=[group])
     for config in cluster.configs.values():
         try:
-            response = _ask(config.listen[0], FIND_COORDINATOR, 4, wanted)
+            response = ask(config.listen[0], FIND_COORDINATOR, 4, wanted)
         except OSError:
             continue
         (found,) = response.coordinators
@@ -82,10 +82,12 @@ def coordinator(cluster: Cluster, group: str) -> int | None:
     return None
 
 
-def _ask(address: str, api: Api, version: int, request: object) -> Any:
-    """A version in which headers have tags."""
+def ask(
+    address: str, api: Api, version: int, request: object, seconds_max: float = ANSWER_S_MAX
+) -> Any:
+    """The broker's answer; in a version in which headers have tags."""
     host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), ANSWER_S_MAX) as connection:
+    with socket.create_connection((host, int(port)), seconds_max) as connection:
         connection.sendall(encode_request(api, version, 1, request))
         frame = _read(connection, int.from_bytes(_read(connection, 4)))
     position = read_tag_section(memoryview(frame), 4)

@@ -6,17 +6,21 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.broker.assignment import Assignment
 from penstock.broker.leaders import NO_BROKER, Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
+from penstock.model.errors import PenstockError, UnknownTopic
 from penstock.model.ids import BrokerId
+from penstock.records.header import read_header
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.registry_support import SharedFacts, broker, ids
-from tests.support import CONFIG, ManualClock, alone
+from tests.support import CONFIG, ManualClock, alone, batch
+from tests.unit.broker.cluster_harness import Village, village
 
 ME = BrokerId(1)
 IN_CLUSTER = replace(CONFIG, registry="meta://1@127.0.0.1:9092")
@@ -138,3 +142,46 @@ async def test_a_topic_that_another_broker_has_just_made_is_known_when_keep_retu
         assert not life.topics.is_known("letters"), "its news are on their way"
         await life.topics.keep("letters", 1, {})
         assert life.topics.is_known("letters")
+
+
+async def test_whoever_waits_for_a_commit_hears_that_the_topic_is_deleted() -> None:
+    """R-PRO-1: a message that its topic's deletion overtakes is answered, or all that its client
+    sent after it would wait with it."""
+    async with village(3) as cluster:
+        await cluster.create([1, 2, 3], topic="orders")
+        leader = cluster.leader()
+        assert leader is not None
+        partition = leader.find()
+        for number in {1, 2, 3} - {leader.node.broker}:
+            await cluster.kill(number)
+        told: list[PenstockError | None] = []
+        data = memoryview(batch([b"late"]))
+        partition.replica.propose(read_header(data), data, told.append)
+        leader.driver.end_turn()
+        await cluster.pass_ms(100)
+        assert told == []
+        await delete(cluster)
+        await cluster.wait(lambda: not leader.here())
+        assert [type(error) for error in told] == [UnknownTopic]
+
+
+async def test_a_long_poll_ends_when_its_topic_is_deleted_or_its_copy_goes_elsewhere() -> None:
+    async with village(2) as cluster:
+        await cluster.create([1], [1])
+        woken: list[int] = []
+        for number in range(2):
+            cluster.up[1].find(number).wait_for_more(object(), partial(woken.append, number))
+        await cluster.retarget([2], [1])
+        await cluster.wait(lambda: cluster.up[1].here() == [1])
+        assert woken[0] == 0
+        woken.clear()
+        await delete(cluster)
+        await cluster.wait(lambda: not cluster.up[1].here())
+        assert 1 in woken
+
+
+async def delete(cluster: Village) -> None:
+    registry = cluster.registry
+    deletion = cluster.up[min(cluster.up)].leaders.as_deleted(registry.image.topic("orders"))
+    await registry.begin_deletion("orders", deletion)
+    await registry.finish_deletion("orders")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.partition import Append, Partition
+from penstock.broker.readers import Wakings
+from penstock.coordination.producer_state import UNKNOWN_OFFSET, ProducerState
 from penstock.model.errors import (
     BatchTooLarge,
     InvalidBatch,
     InvalidTimestamp,
     NotEnoughReplicas,
+    PenstockError,
 )
+from penstock.model.ids import TopicPartition
+from penstock.model.topic_config import TopicConfig
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder
@@ -17,6 +23,7 @@ from penstock.records.compression import Codec
 from penstock.records.header import read_header
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock, RawClient, batch, running
+from tests.unit.replication.harness import PARTITION, One
 
 
 async def alter(client: RawClient, **changes: str) -> None:
@@ -82,3 +89,45 @@ async def test_what_is_compressed_anew_is_on_the_disk_and_not_twice() -> None:
         assert await client.values("orders") == [b"tea" * 100] * 10
     [stored] = [data for name, data in disk.files().items() if name.endswith(".log")]
     assert read_header(stored).codec == Codec.ZSTD
+
+
+class Told(Append):
+    __slots__ = ("outcomes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: list[PenstockError | None] = []
+
+    def finished(self, error: PenstockError | None) -> None:
+        self.outcomes.append(error)
+
+
+def test_a_repetition_whose_place_is_forgotten_is_answered_when_all_is_committed() -> None:
+    """R-PRO-2: it is in the log, but perhaps no majority has it yet."""
+    one = One()
+    known = ProducerState()
+    for number in range(6):
+        header = read_header(batch([b"a"], producer=(5, 0, number)))
+        known.record(header, number, 0)
+    cut = known.before(0)
+    assert cut is not None
+    topic = TopicPartition("orders", 0)
+    partition = Partition(
+        topic,
+        PARTITION.topic_id,
+        TopicConfig(),
+        one.replica,
+        lambda: cut,
+        one.clock,
+        Wakings(lambda turn: turn()),
+    )
+    one.lead()
+    told = Told()
+    partition.append(memoryview(batch([b"new"])), Told())
+    partition.append(memoryview(batch([b"a"], producer=(5, 0, 0))), told)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    assert (told.duplicate, told.outcomes) == (True, [])
+    one.answer(2)
+    assert told.outcomes == [None]
+    assert told.base_offset == UNKNOWN_OFFSET

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.broker import staged_copy, staged_destination
 from penstock.coordination.staging.records import NamedAttempt
+from penstock.model.errors import Busy, UnknownTopic
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import batch
 from tests.unit.broker.staging_harness import Life, living
@@ -66,6 +67,15 @@ async def test_what_is_staged_is_written_also_when_the_registry_was_lost() -> No
     async with living(crashed) as life:
         await life.commit(await life.stage("b", [b"b"], epoch=1), epoch=1)
         assert life.values() == [b"a", b"b"]
+
+
+async def test_a_topic_deleted_under_a_copy_is_passed_over_by_the_next_try() -> None:
+    """Whoever committed is told to wait, and not that its write was wrong."""
+    flying = staged_copy._Flying()
+    flying.count(7)
+    staged_copy._Appended(flying, 7).finished(UnknownTopic("It was deleted."))
+    with pytest.raises(Busy, match="It was deleted"):
+        await flying.settle(0)
 
 
 async def test_numbers_that_end_begin_again_in_another_epoch(

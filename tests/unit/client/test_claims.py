@@ -9,7 +9,13 @@ import pytest
 from penstock.client.client import Client
 from penstock.client.errors import DeliveryFailed
 from penstock.model.delivery_errors import TopicClaimed
-from penstock.model.errors import Busy, InvalidConfig, InvalidRequest, NotCoordinator
+from penstock.model.errors import (
+    Busy,
+    InvalidConfig,
+    InvalidRequest,
+    NotCoordinator,
+    UnknownTopic,
+)
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
 from penstock.records.columns import EncodedBatch
@@ -32,6 +38,18 @@ async def test_a_topic_is_claimed_before_the_first_batch(broker: FakeBroker, mq:
         ].index(pb.CALL_METADATA)
         assert broker.claimed
     assert not broker.claimed, "given up at the end"
+
+
+async def test_a_topic_that_is_deleted_under_its_holder_is_not_made_again(
+    broker: FakeBroker, mq: Client
+) -> None:
+    """R-CORE-6: made by who looks for its route it would be anybody's. The holder is told."""
+    async with mq.producer(exclusive="refuse") as producer:
+        await producer.publish("orders", b"a")
+        del broker.topics["orders"]
+        with pytest.raises(UnknownTopic):
+            await producer.publish("orders", b"b")
+        assert "orders" not in broker.topics
 
 
 async def test_many_partitions_and_senders_claim_once(broker: FakeBroker, mq: Client) -> None:

@@ -249,6 +249,19 @@ def test_what_is_cut_off_twice_leaves_the_next_sequence_known(epoch: int) -> Non
         twice.check(Batch(30, producer_epoch=epoch))
 
 
+def test_before_a_producer_that_began_in_the_middle_the_log_must_tell() -> None:
+    """R-PRO-2: what it sent before that is not here, so a repetition of it is not one."""
+    state = ProducerState()
+    state.record(Batch(40), 4, 0)
+    append(state, Batch(50), 14)
+    assert state.before(4) is None
+    before = state.before(14)
+    assert before is not None
+    with pytest.raises(OutOfOrderSequence):
+        before.check(Batch(39, count=1))
+    assert before.check(Batch(50)) is None
+
+
 def test_what_somebody_may_still_repeat_is_told() -> None:
     """R-PRO-2: compaction keeps these batches, or a copy of the log would not know them."""
     state = ProducerState()

@@ -39,6 +39,18 @@ def test_the_earliest_that_was_refused_is_awaited_until_one_is_accepted() -> Non
     assert not refused
 
 
+def test_the_earliest_is_known_when_it_comes_again() -> None:
+    refused = RefusedSequences()
+    assert not refused.is_earliest(Batch(20))
+    refused.refuse(7, 0, 20, NOW_MS)
+    assert refused.is_earliest(Batch(20))
+    assert not refused.is_earliest(Batch(20, producer_epoch=1))
+    assert not refused.is_earliest(Batch(20, producer_id=8))
+    refused.refuse(7, 0, 10, NOW_MS)
+    assert not refused.is_earliest(Batch(20))
+    assert refused.is_earliest(Batch(10))
+
+
 def test_another_epoch_begins_anew() -> None:
     refused = RefusedSequences()
     refused.refuse(7, 0, 10, NOW_MS)

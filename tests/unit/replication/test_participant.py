@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.model.errors import NotLeader, PenstockError, UnknownTopic
 from penstock.raft.membership import Membership, MembershipAt, Node
 from penstock.raft.messages import VoteRequest
 from penstock.replication.parcel import Claim
@@ -113,3 +116,39 @@ def test_a_leader_with_nothing_to_do_goes_on_without_a_turn_and_notices_who_is_g
     one.participant.on_time(one.clock.time_ms)
     one.driver.end_turn()
     assert one.replica.in_sync == {ME, OTHER}
+
+
+def test_whoever_waits_hears_at_once_that_the_partition_is_deleted() -> None:
+    """R-PRO-1: no call is left without an answer, and nothing that the disk or the others say later
+    gives another one."""
+    one = One()
+    one.lead()
+    to_all, to_one = one.propose(), one.propose(acks=1)
+    repeated: list[PenstockError | None] = []
+    one.replica.when_committed(one.log.next_offset, repeated.append)
+    one.driver.end_turn()
+    assert one.flusher.jobs, "a flush is under way"
+    gone = UnknownTopic("It was deleted.")
+    one.replica.leave(gone)
+    assert to_all == to_one == repeated == [gone]
+    assert one.heard[-1] == ("leads", False)
+    with pytest.raises(NotLeader):
+        one.propose()
+    one.flusher.run_all()
+    one.driver.end_turn()
+    assert to_all == to_one == repeated == [gone]
+    assert not one.replica.is_leader, "the end of the flush does not make it lead again"
+    assert one.replica.close() is None
+
+
+def test_what_is_proposed_in_the_turn_of_the_deletion_is_answered_and_not_written() -> None:
+    one = One()
+    one.lead()
+    written = one.log.written_offset
+    told = one.propose()
+    one.replica.leave(UnknownTopic())
+    assert one.replica.close() is None
+    one.driver.end_turn()
+    assert [type(error) for error in told] == [UnknownTopic]
+    assert one.log.written_offset == written
+    assert not one.flusher.jobs

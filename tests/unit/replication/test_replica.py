@@ -12,6 +12,7 @@ from penstock.model.errors import (
     PenstockError,
     StorageError,
     StorageFailed,
+    UnknownTopic,
 )
 from penstock.model.ids import PartitionId, TopicId
 from penstock.model.topic_config import Durability
@@ -239,6 +240,25 @@ async def test_close_makes_everything_durable() -> None:
     clean_end = setup.replica.close()
     assert clean_end is not None
     assert clean_end.next_offset == 2
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+async def test_whoever_waits_hears_at_once_that_the_lone_copy_is_let_go(
+    durability: Durability,
+) -> None:
+    setup = Setup(durability)
+    setup.propose("written")
+    setup.driver.end_turn()
+    setup.propose("proposed")
+    gone = UnknownTopic("It was deleted.")
+    setup.replica.leave(gone)
+    told = [("written", gone if durability == "fsync" else None), ("proposed", gone)]
+    assert setup.outcomes == told
+    setup.driver.end_turn()
+    setup.flusher.run_all()
+    assert setup.replica.close() is None
+    assert setup.outcomes == told
+    assert setup.listener.leaderships[-1] is False
 
 
 async def test_idle_is_heard_after_the_running_flush() -> None:

@@ -118,8 +118,11 @@ class ShareGroup:
         effects = Effects()
         try:
             check_share_heartbeat(request)
+            if request.member_epoch != JOIN_EPOCH and request.member_id not in self._members:
+                raise UnknownMember(
+                    f"The group has no member {request.member_id!r}: join again with epoch 0."
+                )
             if request.member_epoch == LEAVE_EPOCH:
-                self._check_member(request.member_id)
                 self._remove([request.member_id], now_ms, effects)
                 answer = ShareHeartbeatAnswer(
                     member_id=request.member_id,
@@ -265,7 +268,6 @@ class ShareGroup:
     def _check_stayer(self, request: ShareHeartbeat) -> None:
         member_id, epoch = request.member_id, request.member_epoch
         if epoch != JOIN_EPOCH:
-            self._check_member(member_id)
             if epoch > self.facts.assignment_epoch:
                 raise FencedMemberEpoch(
                     f"Member {member_id!r} has epoch {epoch}, which the group has not reached: "
@@ -277,10 +279,6 @@ class ShareGroup:
         if request.settings is not None and facts is not None and not facts.is_unused:
             decided = self.config.decided.keys()
             check_agrees(self.name, facts.settings, request.settings, decided)
-
-    def _check_member(self, member_id: str) -> None:
-        if member_id not in self._members:
-            raise UnknownMember(f"The group has no member {member_id!r}: join again with epoch 0.")
 
     def _remove(self, member_ids: Collection[str], now_ms: int, effects: Effects) -> None:
         """However many go, the others' next heartbeat works out the targets once."""

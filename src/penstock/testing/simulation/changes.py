@@ -1,4 +1,5 @@
-"""What people do to a cluster: delete records, move partitions, ask for odd memberships, hand over.
+"""What people do to a cluster: delete records and topics, move partitions, ask for odd
+memberships, hand over.
 
 The invariant: nobody is asked for what would take the majority of a partition.
 """
@@ -6,10 +7,15 @@ The invariant: nobody is asked for what would take the majority of a partition.
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from penstock.raft.membership import Membership
 from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.plan import PartitionPlan
 from penstock.testing.simulation.served import Served
+
+# How long a topic that is to be deleted is given to have something on its way.
+_CALLS_MS_MAX: Final = 600
 
 
 class Changes:
@@ -20,21 +26,35 @@ class Changes:
         self._random = random
 
     def delete(self) -> None:
-        plan = self._random.choice(self._cluster.plan.partitions)
+        plan = self._random.choice(self._cluster.partitions)
         share = self._random.random()
         for machine in self._cluster.machines.values():
             machine.do(lambda process: process.delete_before(plan.id, share))
 
     def move(self) -> None:
-        plan = self._random.choice(self._cluster.plan.partitions)
+        plan = self._random.choice(self._cluster.partitions)
         brokers = self._random.sample(self._cluster.plan.brokers, len(self._cluster.plan.brokers))
         fewest = plan.config.min_insync_replicas
         target = tuple(brokers[: self._random.randint(fewest, len(brokers))])
         self._cluster.operator.targets[plan.id] = target
         self._cluster.timeline.note("operator", f"{plan.name} is to be on {target}")
 
+    def remake(self) -> None:
+        """A topic is deleted, and made anew under its name: if it can be, while its leader has not
+        answered all, which is also whoever was asked for it, and the first to know."""
+        cluster = self._cluster
+        plan = self._random.choice(cluster.partitions)
+        cluster.timeline.run_while(lambda: not self._calls(plan), _CALLS_MS_MAX)
+        asked = [cluster.machines[served.node.broker] for served in cluster.leaders(plan.id)]
+        cluster.remake(plan, tuple(self._random.sample(plan.replicas, len(plan.replicas))))
+        for machine in asked:
+            machine.do(cluster.operator.follow)
+
+    def _calls(self, plan: PartitionPlan) -> int:
+        return sum(served.calls for served in self._cluster.leaders(plan.id))
+
     def change_membership(self) -> None:
-        plan = self._random.choice(self._cluster.plan.partitions)
+        plan = self._random.choice(self._cluster.partitions)
         for served in self._cluster.leaders(plan.id):
             self.change_one(served)
 
@@ -61,7 +81,7 @@ class Changes:
         return Membership(voters, learners)
 
     def transfer(self) -> None:
-        plan = self._random.choice(self._cluster.plan.partitions)
+        plan = self._random.choice(self._cluster.partitions)
         node = self._random.choice(list(self._cluster.machines.values())).node
         for served in self._cluster.leaders(plan.id):
             machine = self._cluster.machines[served.node.broker]

@@ -282,6 +282,12 @@ def copies_are_equal(one: Copy, other: Copy, end_offset: int) -> None:
         raise Violation(f"the copies of {one.node} and {other.node} differ")
 
 
+def every_call_is_answered(node: Node, name: object, waiting: int) -> None:
+    """Whoever still waits for a copy that is gone would wait for ever."""
+    if waiting:
+        raise Violation(f"{node} lets {name} go, and {waiting} calls have no answer")
+
+
 def available_within(limit_ms: int, what: str, run_while: Callable[[int], bool]) -> None:
     """Once nothing fails any more, it comes true in time. run_while: runs until it does, for so
     long at most; whether it did."""

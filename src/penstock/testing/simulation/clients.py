@@ -162,6 +162,12 @@ class IdempotentProducer(Producer):
     def is_done(self) -> bool:
         return not self._pending
 
+    def retire(self) -> None:
+        """The topic is deleted: nothing of it is waited for any more."""
+        self.stop()
+        self._pending.clear()
+        self._places.clear()
+
     def _produce(self) -> None:
         oldest = next(iter(self._pending), None)
         on_the_way = 0 if oldest is None else self._batches - self._places[oldest]

@@ -6,13 +6,15 @@ happens on one timeline.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
 from typing import Final
 
 from penstock.model.ids import PartitionId
 from penstock.testing.simulation.clients import IdempotentProducer, PlainProducer, Reader
 from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.operators import Operator
-from penstock.testing.simulation.plan import Plan
+from penstock.testing.simulation.plan import PartitionPlan, Plan, partition_id
 from penstock.testing.simulation.process import Process
 from penstock.testing.simulation.served import Served
 from penstock.testing.simulation.trace import Trace
@@ -40,6 +42,9 @@ class Cluster:
         self.operator = Operator(self.world, self.machines)
         self.idempotent: list[IdempotentProducer] = []
         self.others: list[PlainProducer | Reader] = []
+        # Of clients, which no two have.
+        self._numbers = count(FIRST_CLIENT)
+        self._partition_count = len(plan.partitions) - 1
         for machine in self.machines.values():
             self._look_after(machine)
 
@@ -50,22 +55,44 @@ class Cluster:
     def __exit__(self, *exception: object) -> None:
         self.observer.__exit__(*exception)
 
+    @property
+    def partitions(self) -> list[PartitionPlan]:
+        """Of the topics there are by now."""
+        return list(self.world.partitions.values())
+
     def start(self) -> None:
         self.operator.start_all()
 
     def add_clients(self) -> None:
         """As many as the plan has."""
-        number = FIRST_CLIENT
-        for plan in self.plan.partitions:
-            for _ in range(self.plan.idempotent_producers):
-                self.idempotent.append(IdempotentProducer(self.world, self.machines, number, plan))
-                number += 1
-            for _ in range(self.plan.plain_producers):
-                self.others.append(PlainProducer(self.world, self.machines, number, plan))
-                number += 1
-            for _ in range(self.plan.readers):
-                self.others.append(Reader(self.world, self.machines, number, plan))
-                number += 1
+        for plan in self.partitions:
+            self._add_clients_of(plan)
+
+    def _add_clients_of(self, plan: PartitionPlan) -> None:
+        about = (self.world, self.machines)
+        for _ in range(self.plan.idempotent_producers):
+            self.idempotent.append(IdempotentProducer(*about, next(self._numbers), plan))
+        for _ in range(self.plan.plain_producers):
+            self.others.append(PlainProducer(*about, next(self._numbers), plan))
+        for _ in range(self.plan.readers):
+            self.others.append(Reader(*about, next(self._numbers), plan))
+
+    def remake(self, plan: PartitionPlan, replicas: tuple[int, ...]) -> None:
+        """Delete the topic, and make another of its name, with clients of its own."""
+        self._partition_count += 1
+        by = replace(
+            plan,
+            id=partition_id(self._partition_count),
+            voters=tuple(self.machines[broker].node for broker in replicas),
+        )
+        self.operator.replace(plan, by)
+        for producer in [each for each in self.idempotent if each.plan is plan]:
+            producer.retire()
+            self.idempotent.remove(producer)
+        for client in [each for each in self.others if each.plan is plan]:
+            client.stop()
+            self.others.remove(client)
+        self._add_clients_of(by)
 
     # --- who is there ----------------------------------------------------------------------------
 
@@ -84,11 +111,11 @@ class Cluster:
     def _look_after(self, machine: Machine) -> None:
         self.timeline.every(_LINKS_EVERY_MS, lambda: self._link(machine))
         self.timeline.every(_TIDY_EVERY_MS, lambda: machine.do(Process.tidy))
-        if any(plan.is_compacted for plan in self.plan.partitions):
+        if any(plan.is_compacted for plan in self.partitions):
             self.timeline.every(_COMPACT_EVERY_MS, lambda: machine.do(self._compact))
 
     def _compact(self, process: Process) -> None:
-        for plan in self.plan.partitions:
+        for plan in self.partitions:
             process.compact(plan.id)
 
     def _link(self, machine: Machine) -> None:

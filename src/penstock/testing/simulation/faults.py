@@ -81,6 +81,7 @@ class Faults:
             "bit rot": self._disks.rot,
             "wiped folder": self._disks.wipe,
             "deleted records": self._changes.delete,
+            "topic made anew": self._changes.remake,
             "moved partition": self._changes.move,
             "odd membership": self._changes.change_membership,
             "transfer": self._changes.transfer,
@@ -112,6 +113,7 @@ class Faults:
             "bit rot": 2,
             "wiped folder": 2,
             "deleted records": 3,
+            "topic made anew": 3,
             "moved partition": 4,
             "odd membership": 4,
             "transfer": 4,
@@ -150,7 +152,7 @@ class Faults:
     def _strand(self) -> None:
         """A leader is cut off, perhaps with others, while something of its own is on the way."""
         cluster = self._cluster
-        led = [one for plan in cluster.plan.partitions for one in cluster.leaders(plan.id)]
+        led = [one for plan in cluster.partitions for one in cluster.leaders(plan.id)]
         if led:
             leader = self._random.choice(led)
             if self._random.random() < 0.5:

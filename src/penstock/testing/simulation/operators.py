@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from penstock.model.errors import UnknownTopic
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Membership, Node
 from penstock.testing.simulation.machine import Machine
@@ -27,7 +28,7 @@ class Operator:
     """Of one cluster."""
 
     def __init__(self, world: World, machines: Mapping[int, Machine]) -> None:
-        self.targets = {plan.id: plan.replicas for plan in world.plan.partitions}
+        self.targets = {plan.id: plan.replicas for plan in world.partitions.values()}
         self._world = world
         self._machines = machines
 
@@ -37,6 +38,12 @@ class Operator:
         """Look after the partitions from now on."""
         self._world.timeline.every(_INTERVAL_MS, self.reconcile)
 
+    def replace(self, plan: PartitionPlan, by: PartitionPlan) -> None:
+        """The topic is deleted, and another made under its name. Brokers hear of it by and by."""
+        del self._world.partitions[plan.id], self.targets[plan.id]
+        self._world.partitions[by.id], self.targets[by.id] = by, by.replicas
+        self._world.timeline.note("operator", f"{plan.name} is made anew on {by.replicas}")
+
     def reconcile(self) -> None:
         """One step of each partition towards its target, if one can be made."""
         for machine in self._machines.values():
@@ -45,8 +52,9 @@ class Operator:
                 machine.do(self._keep_and_let_go)
 
     def _keep_and_let_go(self, process: Process) -> None:
-        """Have a copy of what is to be here, and none of what is elsewhere by now."""
-        for plan in self._world.plan.partitions:
+        """Have a copy of what is to be here, and none of what is elsewhere or deleted by now."""
+        self.follow(process)
+        for plan in self._world.partitions.values():
             node = process.machine.node
             if node.broker in self.targets[plan.id]:
                 if plan.id in process.machine.let_go:
@@ -54,9 +62,24 @@ class Operator:
             elif self._world.plan.lets_go:
                 process.let_go(plan.id)
 
+    def follow(self, process: Process) -> None:
+        """Let it have nothing of deleted topics, and copies of new ones."""
+        if process.is_stopping:
+            return
+        partitions = self._world.partitions
+        for gone in process.offline.keys() - partitions.keys():
+            del process.offline[gone]
+        for served in list(process.partitions.values()):
+            if served.plan.id not in partitions and not served.is_compacting:
+                process.remove(served, UnknownTopic("it was deleted"))
+        known = {*process.partitions, *process.offline, *process.machine.let_go}
+        for plan in partitions.values():
+            if plan.id not in known:
+                process.begin_new(plan)
+
     def _reconcile_led(self, process: Process) -> None:
         for served in process.partitions.values():
-            if served.leads:
+            if served.leads and served.plan.id in self.targets:
                 self._reconcile(served)
 
     def _reconcile(self, served: Served) -> None:
@@ -124,7 +147,7 @@ class Operator:
         out to be in force."""
         if machine.is_rotten:
             return False
-        for plan in self._world.plan.partitions:
+        for plan in self._world.partitions.values():
             for membership in self._known(plan.id):
                 others = membership.voters - {machine.node}
                 alive = sum(not self.is_lost(node) for node in others)
@@ -134,6 +157,9 @@ class Operator:
 
     def _known(self, partition: PartitionId) -> Iterator[Membership]:
         """What anybody that is not lost took for the membership when it was last seen."""
+        if not self._world.observer.watch(partition).rafts:
+            # Nobody has heard of it yet.
+            yield Membership(frozenset(self._world.partitions[partition].voters))
         for node, raft in self._world.observer.watch(partition).rafts.items():
             if self._machines[node.broker].node == node:
                 yield from (at.membership for at in raft.state.members.known)

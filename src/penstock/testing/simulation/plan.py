@@ -15,6 +15,7 @@ from typing import Final
 from penstock.model.ids import PartitionId, TopicId, TopicPartition
 from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.model.topic_config import CleanupPolicy, Durability, TopicConfig
+from penstock.raft.membership import Node
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -26,12 +27,18 @@ class PartitionPlan:
     name: TopicPartition
     id: PartitionId
     config: TopicConfig
-    replicas: tuple[int, ...]
-    """Broker ids; all are voters."""
+    voters: tuple[Node, ...]
+    """Of them the first is to lead at first."""
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The voters' brokers."""
+        return tuple(node.broker for node in self.voters)
 
     @property
     def folder(self) -> str:
-        return str(self.name)
+        """Not that of another topic, which had the name before."""
+        return f"{self.name}-{int(self.id.topic_id, 16)}"
 
     @property
     def is_compacted(self) -> bool:
@@ -64,13 +71,16 @@ def partition_plan(
     number: int, replicas: tuple[int, ...], config: TopicConfig | None = None
 ) -> PartitionPlan:
     """A partition of a topic of its own."""
-    topic_id = TopicId(f"{number + 1:032x}")
     return PartitionPlan(
         name=TopicPartition(f"topic{number}", 0),
-        id=PartitionId(topic_id, 0),
+        id=partition_id(number),
         config=config or TopicConfig(),
-        replicas=replicas,
+        voters=tuple(Node(broker, 1) for broker in replicas),
     )
+
+
+def partition_id(number: int) -> PartitionId:
+    return PartitionId(TopicId(f"{number + 1:032x}"), 0)
 
 
 def draw_plan(seed: int) -> Plan:

@@ -34,6 +34,7 @@ from penstock.storage.files import Directory
 from penstock.storage.journal import write_journal
 from penstock.storage.log import CleanEnd, Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulation import checkers
 from penstock.testing.simulation.checkers import Violation
 from penstock.testing.simulation.compacting import compact
 from penstock.testing.simulation.copies import Copy
@@ -121,7 +122,7 @@ class Process:
         self._wakings = Wakings(lambda turn: machine.do_after(0, lambda _: turn()))
         # It asks for nothing but all partitions, and for their producers to be saved.
         self._housekeeping = Housekeeping(cast("Partitions", self), flusher, machine.clock, 0.0)
-        for plan in machine.world.plan.partitions:
+        for plan in machine.world.partitions.values():
             if plan.id not in machine.let_go:
                 self._open_or_not(plan, clean)
             elif machine.disk.root.exists(plan.folder):
@@ -165,7 +166,7 @@ class Process:
         log = Log.open(folder, config, clean_end=clean_end)
         log.explain_cut(self.machine.clock.now_ms())
         is_clean = clean_end is not None and clean_end.next_offset == log.next_offset
-        initial = Membership(frozenset(Node(broker, 1) for broker in plan.replicas))
+        initial = Membership(frozenset(plan.voters))
         replica = Replica(
             str(plan.name),
             plan.id,
@@ -175,7 +176,7 @@ class Process:
             durability=plan.config.durability,
             around=self._around,
             may_lack=plan.config.durability == "os" and not is_clean,
-            campaigns_at_once=self.machine.node == Node(plan.replicas[0], 1),
+            campaigns_at_once=self.machine.node == plan.voters[0],
         )
 
         def recover_producers() -> ProducerState:
@@ -234,19 +235,32 @@ class Process:
             return
         self._world.counts["removed copy"] += 1
         self.machine.let_go[partition] = encode(memory)
+        self.remove(served, NotLeader("its copies are elsewhere"))
+
+    def remove(self, served: Served, reason: PenstockError) -> None:
+        """Let the copy go; whoever waits there is told the reason."""
+        partition = served.plan.id
         del self.partitions[partition]
         self.replicas.remove(partition)
         served.partition.is_open = False
+        served.replica.leave(reason)
         self._world.observer.forget_copy(served)
+        checkers.every_call_is_answered(self.machine.node, served.plan.name, served.calls)
         self._leaving.add(partition)
 
         def remove() -> None:
-            served.replica.discard()
+            served.replica.close()
             self._leaving.discard(partition)
             with suppress(OSError):  # the next start does it
                 self.machine.disk.root.remove_tree(served.plan.folder)
 
         served.replica.idleness.when(remove)
+
+    def begin_new(self, plan: PartitionPlan) -> None:
+        """Make a copy, and let it take part."""
+        self._open_or_not(plan, {})
+        if plan.id in self.partitions:
+            self.replicas.add(self.partitions[plan.id].participant)
 
     def take_up(self, plan: PartitionPlan) -> None:
         """The partition is to be here again: make a copy of it."""
@@ -262,9 +276,7 @@ class Process:
             return
         self._timeline.note(self.machine.name, f"makes a copy of {plan.name} again")
         del self.machine.let_go[plan.id]
-        self._open_or_not(plan, {})
-        if plan.id in self.partitions:
-            self.replicas.add(self.partitions[plan.id].participant)
+        self.begin_new(plan)
 
     def stop(self, stopped: Callable[[Clean], None]) -> None:
         """Close everything as soon as no job runs."""
@@ -340,10 +352,12 @@ class Process:
             self._refuse(partition, reply)
             return
         append = _Answer(self, served, acks, reply)
+        served.calls += 1
         try:
             served.partition.check_acks(acks)
             served.partition.append(memoryview(batch), append, acks)
         except PenstockError as error:
+            served.calls -= 1
             self.reply(reply, error)
             return
         if self._timeline.random.random() < 0.7:
@@ -465,6 +479,7 @@ class _Answer(Append):
 
     def finished(self, error: PenstockError | None) -> None:
         process = self._process
+        self._served.calls -= 1
         if process.machine.disk.crashed:
             return
         if error is None and self._acks < 0:

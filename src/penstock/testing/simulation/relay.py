@@ -31,7 +31,7 @@ class Relay:
         self._random = random
 
     def run(self) -> None:
-        partition = self._random.choice(self._cluster.plan.partitions).id
+        partition = self._random.choice(self._cluster.partitions).id
         leaders = self._cluster.leaders(partition)
         if not leaders or len(leaders[0].membership.voters) < 3:
             return

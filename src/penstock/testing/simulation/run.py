@@ -85,7 +85,7 @@ class Run:
         timeline = self.cluster.timeline
         before = {
             plan.id: len(self.cluster.history.acknowledged[plan.id])
-            for plan in self.cluster.plan.partitions
+            for plan in self.cluster.partitions
         }
 
         def is_missing() -> bool:
@@ -117,7 +117,7 @@ class Run:
 
         def differs() -> bool:
             self._repair()
-            return any(self._settled(plan) is None for plan in cluster.plan.partitions)
+            return any(self._settled(plan) is None for plan in cluster.partitions)
 
         checkers.available_within(
             SETTLED_MS_MAX,
@@ -159,7 +159,7 @@ class Run:
 
     def _check_at_the_end(self) -> None:
         history = self.cluster.history
-        for plan in self.cluster.plan.partitions:
+        for plan in self.cluster.partitions:
             watch = self.cluster.observer.watch(plan.id)
             truth = watch.truth
             self.cluster.observer.compare_logs(watch)
@@ -175,6 +175,8 @@ class Run:
             end_offset = leader.replica.high_watermark
             for served in settled:
                 checkers.acknowledged_is_readable(acknowledged, truth, served.copy, end_offset)
+            for served in settled:
+                checkers.every_call_is_answered(served.node, plan.name, served.calls)
             for served in followers:
                 checkers.copies_are_equal(leader.copy, served.copy, end_offset)
 

@@ -25,6 +25,8 @@ class Served:
     participant: Participant
     copy: Copy
     is_compacting: bool = False
+    calls: int = 0
+    """Of producers, which have no answer yet."""
     term_led: int = -1
     """The last that it was seen to lead in."""
     high_watermark_seen: int = 0

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
 from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation.history import History
 from penstock.testing.simulation.network import Network
 from penstock.testing.simulation.observer import Observer
-from penstock.testing.simulation.plan import Plan
+from penstock.testing.simulation.plan import PartitionPlan, Plan
 from penstock.testing.simulation.timeline import Timeline, VirtualClock
 from penstock.testing.simulation.trace import Trace
 
@@ -36,6 +37,8 @@ class World:
         self.observer = Observer(self.timeline, self.history)
         # How often what happened.
         self.counts: Counter[str] = Counter()
+        # The topics there are by now, as a registry has them: of one partition each.
+        self.partitions: dict[PartitionId, PartitionPlan] = {one.id: one for one in plan.partitions}
         # Every disk there ever was, as it is or was last.
         self.disks: dict[Node, SimulatedDisk] = {}
         # The brokers that bits have decayed at.

@@ -257,3 +257,9 @@ def test_available_within() -> None:
     checkers.available_within(100, "it is not", lambda limit_ms: limit_ms == 100)
     with pytest.raises(Violation, match="100 ms after everything was mended: it is not"):
         checkers.available_within(100, "it is not", lambda limit_ms: False)
+
+
+def test_every_call_is_answered() -> None:
+    checkers.every_call_is_answered(A, "orders-0", 0)
+    with pytest.raises(Violation, match="lets orders-0 go, and 2 calls"):
+        checkers.every_call_is_answered(A, "orders-0", 2)

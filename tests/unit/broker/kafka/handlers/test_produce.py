@@ -14,6 +14,12 @@ from penstock.model.errors import NotLeader
 from penstock.model.limits import COPY_PRODUCER_ID_MIN, MIB
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from penstock.protocol.kafka.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.kafka.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.kafka.messages.produce import (
     PartitionProduceData,
@@ -308,3 +314,58 @@ async def test_what_was_sent_to_a_copy_before_it_led_is_to_come_first(
         assert await code_of(client, 1) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         assert await code_of(client, 0) == (ErrorCode.NONE, 0)
         assert await code_of(client, 1) == (ErrorCode.NONE, 1)
+
+
+async def test_a_producer_goes_on_in_a_topic_that_was_made_anew() -> None:
+    """R-PRO-2, KIP-360: it does not know that its topic is another, and counts on. Not before the
+    earliest that it has on its way has come: what overtook that would let it be lost."""
+    async with kafka_running() as (_, client):
+
+        async def send(sequence: int) -> tuple[ErrorCode, int]:
+            answer = await produce(client, batch([b"%d" % sequence], producer=(5, 0, sequence)))
+            return ErrorCode(answer.error_code), answer.base_offset
+
+        await create(client)
+        assert await send(0) == (ErrorCode.NONE, 0)
+        await make_anew(client)
+        again = ErrorCode.REQUEST_TIMED_OUT, -1
+        assert await send(2) == again, "the one before it may come yet"
+        assert await send(1) == again
+        assert await send(2) == again
+        assert await send(1) == (ErrorCode.NONE, 0)
+        assert await send(2) == (ErrorCode.NONE, 1)
+        assert await send(1) == (ErrorCode.NONE, 0), "it is known from now on"
+        assert await send(4) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+        assert values_of((await fetch(client))[0]) == [b"1", b"2"]
+
+
+async def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
+    """R-SPK-2: whoever sends them begins anew where a topic is another."""
+    async with kafka_running() as (_, client):
+        await create(client)
+        await make_anew(client)
+        for _ in range(2):
+            answer = await produce(client, batch([b"a"], producer=(COPY_PRODUCER_ID_MIN, 0, 3)))
+            assert ErrorCode(answer.error_code) is ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+async def test_whoever_may_have_been_forgotten_does_not_go_on() -> None:
+    """R-PRO-2: where messages are gone, it may have written what it sends again."""
+    async with kafka_running() as (_, client):
+        await create(client)
+        await make_anew(client)
+        await produce(client, batch([b"a"]))
+        partition = DeleteRecordsPartition(0, 1)
+        request = DeleteRecordsRequest([DeleteRecordsTopic("orders", [partition])], 1_000)
+        response = await client.call(apis.DELETE_RECORDS, 2, request)
+        assert response.topics[0].partitions[0].low_watermark == 1
+        for _ in range(2):
+            answer = await produce(client, batch([b"a"], producer=(5, 0, 3)))
+            assert ErrorCode(answer.error_code) is ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+async def make_anew(client: KafkaClient) -> None:
+    request = DeleteTopicsRequest(topic_names=["orders"])
+    response = await client.call(apis.DELETE_TOPICS, 5, request)
+    assert response.responses[0].error_code == ErrorCode.NONE
+    await create(client)
