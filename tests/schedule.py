@@ -105,6 +105,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongestFirst | None:
     return LongestFirst(config, log) if config.getoption("dist") == "loadscope" else None
 

@@ -21,8 +21,9 @@ SLICES = 5
 IS_SOAK = bool(os.environ.get("SOAK"))
 """Whether everything runs, with long settings."""
 
-UNIT_SECONDS_MAX = 0.75
-"""What a unit test may take of a processor that has little else to do."""
+UNIT_SECONDS_MAX = 2.0
+"""What a unit test may take of a processor that has little else to do. Most take a thousandth of
+it; processors differ by a factor of three, and no test may fail for that."""
 
 _UNIT = "tests/unit/"
 _SOAK_FACTOR = 10

@@ -9,12 +9,15 @@ from penstock.broker.readers import Wakings
 from penstock.coordination.producer_state import UNKNOWN_OFFSET, ProducerState
 from penstock.model.errors import (
     BatchTooLarge,
+    Busy,
     InvalidBatch,
     InvalidTimestamp,
     NotEnoughReplicas,
     PenstockError,
+    UnknownProducer,
 )
 from penstock.model.ids import TopicPartition
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.model.topic_config import TopicConfig
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
@@ -131,3 +134,30 @@ def test_a_repetition_whose_place_is_forgotten_is_answered_when_all_is_committed
     one.answer(2)
     assert told.outcomes == [None]
     assert told.base_offset == UNKNOWN_OFFSET
+
+
+def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
+    """R-SPK-2: others go on in a topic that was made anew; whoever sends these begins anew."""
+    one = One()
+    partition = Partition(
+        TopicPartition("orders", 0),
+        PARTITION.topic_id,
+        TopicConfig(),
+        one.replica,
+        ProducerState,
+        one.clock,
+        Wakings(lambda turn: turn()),
+    )
+    partition.has_namesake = lambda: True
+    one.lead()
+
+    def append(producer_id: int) -> None:
+        data = batch([b"a"], producer=(producer_id, 0, 3))
+        partition.append_sequenced(read_header(data), memoryview(data), Told())
+
+    with pytest.raises(Busy):
+        append(5)
+    append(5)
+    for _ in range(2):
+        with pytest.raises(UnknownProducer):
+            append(COPY_PRODUCER_ID_MIN)

@@ -334,7 +334,7 @@ async def test_nothing_is_pushed_to_a_client_that_does_not_read(contexts: list[C
     """R-DEL-6: whatever credit it gave, little is unsent; the rest comes when it reads on."""
     async with running() as (broker, producer), pushed(broker) as client:
         await producer.create("orders")
-        for _ in range(40):
+        for _ in range(20):
             await producer.produce("orders", batch([b"x" * 1_000_000]))
         connection = client.channel.connection
         await client.open(messages=1000, size_bytes=1 << 30)
@@ -346,7 +346,7 @@ async def test_nothing_is_pushed_to_a_client_that_does_not_read(contexts: list[C
             await producer.channel.call(calls.PING, pb.PingRequest())
             assert outbox.unsent_bytes < 3_000_000
         connection.resume_reading(Pause.DRAINING)
-        await until(lambda: sum(each.request.messages for each in client.deliveries) == 40)
+        await until(lambda: sum(each.request.messages for each in client.deliveries) == 20)
 
 
 async def test_a_batch_that_wakes_many_streams_does_not_hold_the_loop(

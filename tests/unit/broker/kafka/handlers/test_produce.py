@@ -339,16 +339,6 @@ async def test_a_producer_goes_on_in_a_topic_that_was_made_anew() -> None:
         assert values_of((await fetch(client))[0]) == [b"1", b"2"]
 
 
-async def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
-    """R-SPK-2: whoever sends them begins anew where a topic is another."""
-    async with kafka_running() as (_, client):
-        await create(client)
-        await make_anew(client)
-        for _ in range(2):
-            answer = await produce(client, batch([b"a"], producer=(COPY_PRODUCER_ID_MIN, 0, 3)))
-            assert ErrorCode(answer.error_code) is ErrorCode.UNKNOWN_PRODUCER_ID
-
-
 async def test_whoever_may_have_been_forgotten_does_not_go_on() -> None:
     """R-PRO-2: where messages are gone, it may have written what it sends again."""
     async with kafka_running() as (_, client):
