@@ -170,7 +170,7 @@ async def test_an_unknown_topic_is_made_on_first_use_unless_that_is_turned_off(
             with pytest.raises(UnknownTopic, match=r"(?s)orders.*does not create topics itself"):
                 await mq.publish("orders", b"value")
             with pytest.raises(UnknownTopic, match="orders"):
-                async with mq.consumer("orders"):
+                async with mq.consumer("orders", on_missing_topic="error"):
                     pass
             await mq.admin.create_topic("orders")
             assert (await mq.publish("orders", b"value")).offset == 0

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import socket
 import uuid
@@ -23,6 +24,8 @@ _META: Final = "meta"
 STAMPS: Final = (_META, "cluster.journal")
 # Beside journals. What the folder of a broker and that of a meta server have.
 _OURS: Final = (_LOCK, _META, f"{_META}.new", "meta-log", "topics", "trash", "set-aside")
+# What a local cluster has in its folder besides (`cli.local_cluster.plan`).
+_OF_A_CLUSTER: Final = re.compile(r"broker-\d+|zookeeper")
 _OF_A_DISK: Final = ("lost+found", "aquota.user", "aquota.group", ".snapshot", ".snapshots", ".zfs")
 # Unlike a host's name or its machine id, no two machines made from one image share it.
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
@@ -106,7 +109,12 @@ def check_ours(path: str) -> None:
 def _is_known(name: str) -> bool:
     """A crash at the first start may have left anything of ours; and a disk that is mounted there
     has something of its own from the beginning."""
-    return name in _OURS or name in _OF_A_DISK or name.removesuffix(".new").endswith(SUFFIX)
+    return (
+        name in _OURS
+        or name in _OF_A_DISK
+        or name.removesuffix(".new").endswith(SUFFIX)
+        or _OF_A_CLUSTER.fullmatch(name) is not None
+    )
 
 
 def _is_journal(path: str) -> bool:

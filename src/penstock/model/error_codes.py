@@ -1,25 +1,30 @@
 """From the code that travels on the wire to the error that it stands for.
 
-Not the errors (`model.errors`, `model.delivery_errors`). The invariant: every one of them has a
-code of its own, and a code that nobody here knows is an error all the same.
+Not the errors (`model.errors`, `model.delivery_errors`), and none of those that somebody raises in
+his own process only. The invariant: every one of them has a code of its own, and a code that nobody
+here knows is an error all the same.
 """
 
 from __future__ import annotations
 
-from penstock.model.delivery_errors import DeliveryError
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.model import delivery_errors, errors
 from penstock.model.errors import PenstockError, UnavailableError
 
-assert issubclass(DeliveryError, PenstockError), "imported, so that the tree is whole"
+# Whatever else has been imported by then.
+_MODULES: Final = (errors.__name__, delivery_errors.__name__)
 
 
-def _tree(error: type[PenstockError]) -> dict[int, type[PenstockError]]:
-    classes = {error.code: error}
+def _tree(error: type[PenstockError]) -> Iterator[type[PenstockError]]:
+    if error.__module__ in _MODULES:
+        yield error
     for child in error.__subclasses__():
-        classes |= _tree(child)
-    return classes
+        yield from _tree(child)
 
 
-BY_CODE = _tree(PenstockError)
+BY_CODE = {error.code: error for error in _tree(PenstockError)}
 
 
 def from_code(code: int, message: str, *, retriable: bool = False) -> PenstockError:

@@ -56,6 +56,10 @@ def test_ours_and_empty_folders_are_taken(tmp_path: Path) -> None:
         (mounted / name).touch()
     (mounted / "topics").mkdir()
     place_of(mounted)
+    # A local cluster whose journal is not written yet.
+    for name in ("broker-2", "zookeeper"):
+        (mounted / name).mkdir()
+    place_of(mounted)
     stamped = tmp_path / "stamped"
     stamped.mkdir()
     (stamped / "notes.txt").touch()

@@ -57,7 +57,8 @@ async def test_others_are_served_meanwhile(protocol: str, settings: dict[str, st
             served += 1
         await sending
         await theirs.close()
-        assert served >= 3 * BOMBS, f"{served} round trips beside {BOMBS} bombs"
+        # If bombs were opened on the loop, it would be one for each, and one between the two.
+        assert served > 2 * BOMBS, f"{served} round trips beside {BOMBS} bombs"
 
 
 async def test_what_comes_behind_is_appended_behind() -> None:

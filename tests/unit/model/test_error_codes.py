@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+from penstock.model import delivery_errors, errors
 from penstock.model.error_codes import BY_CODE, from_code
 from penstock.model.errors import PenstockError
 
@@ -11,9 +15,21 @@ def all_errors(error: type[PenstockError] = PenstockError) -> list[type[Penstock
 
 
 def test_every_error_of_the_wire_has_its_own_code() -> None:
-    mine = [error for error in all_errors() if error.__module__ == "penstock.model.errors"]
+    modules = (errors.__name__, delivery_errors.__name__)
+    mine = [error for error in all_errors() if error.__module__ in modules]
     assert len({error.code for error in mine}) == len(mine)
-    assert all(BY_CODE[error.code] is error for error in mine)
+    assert {error.code: error for error in mine} == BY_CODE
+
+
+def test_what_a_client_raises_by_itself_is_no_error_of_the_wire() -> None:
+    """Whichever of them a process imports first: in one that has everything, the client comes
+    first."""
+    script = (
+        "import penstock.client.errors, penstock.model.error_codes as codes;"
+        "print(codes.from_code(0, 'what and why'), codes.BY_CODE.get(35))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)  # noqa: S603
+    assert told.stdout == "what and why None\n", told.stderr
 
 
 def test_an_error_comes_back_as_what_it_was() -> None:

@@ -96,7 +96,9 @@ class Operator:
             served.participant.transfer(step)
 
     def change(self, served: Served, membership: Membership) -> None:
-        """Have it changed, unless that could take the majority."""
+        """Have it changed, unless that could take the majority, or its topic is gone."""
+        if served.plan.id not in self.targets:
+            return
         is_wise = self.is_prudent(membership) and self._have_copies(served, membership)
         if is_wise and served.participant.change_membership(membership):
             self._world.counts["change of membership"] += 1
