@@ -28,7 +28,7 @@ def test_what_a_client_raises_by_itself_is_no_error_of_the_wire() -> None:
         "import penstock.client.errors, penstock.model.error_codes as codes;"
         "print(codes.from_code(0, 'what and why'), codes.BY_CODE.get(35))"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)  # noqa: S603
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert told.stdout == "what and why None\n", told.stderr
 
 
