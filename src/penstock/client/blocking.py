@@ -11,6 +11,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
+    Coroutine,
     Iterable,
     Iterator,
     Mapping,
@@ -20,7 +21,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from time import time_ns
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from penstock.client.accumulator import Headers, Outgoing
 from penstock.client.blocking_admin import (
@@ -461,22 +462,25 @@ class BlockingConsumer(NotLeased):
         """What `message.attempt` asks for."""
         return self.consumer.attempt(message)
 
-    def fail(self, message: Message, reason: str = "") -> None:
+    def fail(self, message: Message, reason: str = "") -> Awaitable[None] | None:
         """What `message.fail()` calls: count an attempt. Returns at once."""
-        self.consumer.fail(message, reason)
+        counted = self.consumer.fail(message, reason)
+        return counted if self._thread.is_current else None
 
-    def reject(self, message: Message, reason: str = "") -> None:
+    def reject(self, message: Message, reason: str = "") -> Coroutine[Any, Any, None] | None:
         """What `message.reject()` calls: to the dead letters, and acknowledged."""
-        self._thread.run(self.consumer.reject(message, reason))
+        return self._thread.run_from_anywhere(self.consumer.reject(message, reason))
 
     @property
     def expired_count(self) -> int:
         """Messages whose time to live was over before they could be handed out."""
         return self.consumer.expired_count
 
-    def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
+    def reply(
+        self, message: Message, value: bytes | None, headers: Headers = ()
+    ) -> Coroutine[Any, Any, None] | None:
         """What `message.reply()` calls: answer the request that the message is."""
-        self._thread.run(self.consumer.reply(message, value, headers))
+        return self._thread.run_from_anywhere(self.consumer.reply(message, value, headers))
 
     def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given."""

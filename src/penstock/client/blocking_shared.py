@@ -105,11 +105,12 @@ class BlockingSharedConsumer:
 
     def extend(self, message: Message) -> Coroutine[Any, Any, None] | None:
         """Returns when the lease is longer."""
-        extending = self.consumer.extend(message)
-        return extending if self._thread.is_current else self._thread.run(extending)
+        return self._thread.run_from_anywhere(self.consumer.extend(message))
 
-    def reply(self, message: Message, value: bytes | None, headers: Headers = ()) -> None:
-        self._thread.run(self.consumer.reply(message, value, headers))
+    def reply(
+        self, message: Message, value: bytes | None, headers: Headers = ()
+    ) -> Coroutine[Any, Any, None] | None:
+        return self._thread.run_from_anywhere(self.consumer.reply(message, value, headers))
 
     def _settle(self, settle: Callable[[], Awaitable[None]]) -> Awaitable[None] | None:
         """From the loop itself, where `serve` settles, what is to be awaited."""

@@ -1,7 +1,8 @@
 """An event loop in a thread of its own, for code that does not have one.
 
 The invariant: work given to `run` has ended, or is being cancelled, when `run` returns or raises,
-and the thread ends with its `with`. Whoever waits for work at that moment gets ClientClosed.
+and the thread ends with its `with`. Whoever waits for work at that moment gets ClientClosed. The
+loop never waits for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from penstock.model.errors import ClientClosed
+from penstock.model.errors import ClientClosed, InvalidRequest
 
 ResultT = TypeVar("ResultT")
 
@@ -59,10 +60,16 @@ class LoopThread:
     @property
     def is_current(self) -> bool:
         """Whether this is called by the loop itself: nothing may be waited for here."""
-        return threading.get_ident() == self._thread.ident
+        return threading.current_thread() is self._thread  # idents of threads that ended come again
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine in the loop and wait for it. Interrupted, it is cancelled."""
+        if self.is_current:
+            work.close()
+            raise InvalidRequest(
+                "This runs on the client's own event loop, which cannot wait for itself: call it "
+                "from a plain function, which has a thread, or use the client of connect()."
+            )
         with self._gate:
             if self._is_ended:
                 work.close()
@@ -75,6 +82,12 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def run_from_anywhere(
+        self, work: Coroutine[Any, Any, ResultT]
+    ) -> ResultT | Coroutine[Any, Any, ResultT]:
+        """The same; called by the loop itself, where a handler may run, what is to be awaited."""
+        return work if self.is_current else self.run(work)
 
     def call(self, function: Callable[[], ResultT]) -> ResultT:
         """Call a function in the loop's thread and wait for it."""

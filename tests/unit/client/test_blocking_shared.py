@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -134,6 +135,86 @@ async def test_handlers_run_in_threads(shared: bool, monkeypatch: pytest.MonkeyP
     assert all(name.startswith("penstock-handler") for name in names)
 
 
+def start_serving(
+    mq: BlockingClient, handle: Callable[[Message], object], **settings: Any
+) -> Future[None]:
+    """Handles `jobs` in another thread, until the client ends."""
+
+    def serve() -> None:
+        with contextlib.suppress(ClientClosed):
+            mq.serve(handle, "jobs", group="workers", **settings)
+
+    pool = ThreadPoolExecutor(1)
+    serving = pool.submit(serve)
+    pool.shutdown(wait=False)
+    return serving
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_failures_are_tried_again_here_and_given_up(is_async: bool) -> None:
+    """R-DEL-9: in a group that counts no attempts; then the next message has its turn."""
+    seen: list[bytes | None] = []
+    is_done = threading.Event()
+
+    def handle(message: Message) -> None:
+        seen.append(message.value)
+        if message.value == b"0":
+            raise ValueError("never")
+        is_done.set()
+
+    async def handle_on_the_loop(message: Message) -> None:
+        handle(message)
+
+    def work(mq: BlockingClient) -> Future[None]:
+        handler = handle_on_the_loop if is_async else handle
+        serving = start_serving(mq, handler, concurrency=1, attempts=3, retry_backoff_ms=1)
+        assert is_done.wait(10)
+        [letter] = mq.dead_letters.list("workers")
+        assert letter.reason == "ValueError: never"
+        return serving
+
+    async with address_of_jobs(2) as address:
+        await asyncio.wrap_future(await in_thread(address, work))
+    assert seen == [b"0"] * 3 + [b"1"]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_handler_on_the_loop_says_what_becomes_of_messages(shared: bool) -> None:
+    """R-DEL-3, R-DEL-6: it awaits that, and the loop does not wait for itself."""
+    said: list[bytes | None] = []
+    clients: list[BlockingClient] = []
+
+    async def handle(message: Message) -> None:
+        match message.value:
+            case b"0":
+                await message.ack()
+            case b"1":
+                await message.reject("never")
+            case b"2":
+                await message.fail("once")
+                await message.ack()
+            case b"3" if shared:
+                await message.extend()
+            case b"answer me":
+                await message.reply(b"an answer")
+            case b"ask yourself":
+                with pytest.raises(InvalidRequest, match="own event loop"):
+                    clients[0].publish("jobs", b"one more")
+                await message.reply(b"refused")
+        said.append(message.value)
+
+    def work(mq: BlockingClient) -> Future[None]:
+        clients.append(mq)
+        serving = start_serving(mq, handle, concurrency=1, shared=shared)
+        assert mq.request("jobs", b"answer me").value == b"an answer"
+        assert mq.request("jobs", b"ask yourself").value == b"refused"
+        return serving
+
+    async with address_of_jobs(4) as address:
+        await asyncio.wrap_future(await in_thread(address, work))
+    assert said == [b"0", b"1", b"2", b"3", b"answer me", b"ask yourself"]
+
+
 async def test_a_shared_group_counts_the_attempts_of_threads_too() -> None:
     """R-DEL-9: a handler that raises gets the message again from the group, and counted there."""
     attempts: list[int] = []
@@ -145,20 +226,13 @@ async def test_a_shared_group_counts_the_attempts_of_threads_too() -> None:
             raise ValueError("not yet")
         is_done.set()
 
-    def work(mq: BlockingClient) -> threading.Thread:
+    def work(mq: BlockingClient) -> Future[None]:
         with pytest.raises(InvalidRequest, match="give a function that takes a message"):
             mq.serve(None, "jobs", group="workers")  # type: ignore[arg-type]
-
-        def serve() -> None:
-            with contextlib.suppress(ClientClosed):  # when the client ends
-                mq.serve(handle, "jobs", group="workers", shared=True, backoff_ms=1)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
+        serving = start_serving(mq, handle, shared=True, backoff_ms=1)
         assert is_done.wait(10)
-        return thread
+        return serving
 
     async with address_of_jobs(1) as address:
-        thread = await in_thread(address, work)
-        await asyncio.to_thread(thread.join)
+        await asyncio.wrap_future(await in_thread(address, work))
     assert attempts == [1, 2, 3]

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.client import loop_thread
 from penstock.client.loop_thread import LoopThread
-from penstock.model.errors import ClientClosed
+from penstock.model.errors import ClientClosed, InvalidRequest
 
 
 def test_an_interrupted_wait_cancels_the_work() -> None:
@@ -68,3 +68,21 @@ def test_a_timeout_of_the_work_is_not_taken_for_one_of_the_wait(
 
     with LoopThread() as thread, pytest.raises(TimeoutError, match="of the work"):
         thread.run(work())
+
+
+def test_the_loop_does_not_wait_for_itself() -> None:
+    """As a coroutine would that calls the client it runs in: it would wait for ever."""
+
+    async def work() -> int:
+        return 1
+
+    async def work_of_a_handler() -> int:
+        handed = thread.run_from_anywhere(work())
+        assert not isinstance(handed, int)
+        return await handed
+
+    with LoopThread() as thread:
+        with pytest.raises(InvalidRequest, match="own event loop"):
+            thread.call(lambda: thread.call(lambda: 1))
+        assert thread.run(work_of_a_handler()) == 1
+        assert thread.run_from_anywhere(work()) == 1
