@@ -18,7 +18,7 @@ from penstock.client.client import Client
 from penstock.client.loop_thread import INTERRUPT_CHECK_S, LoopThread
 from penstock.client.serving import Ending, ServeConfig, Served, serve
 from penstock.client.shared_settings import SharedConsumerSettings
-from penstock.client.stop_signals import asked_by_signals
+from penstock.client.stop_signals import asked_by_signals, told_before
 from penstock.model.ids import TopicPartition
 from penstock.records import Message
 
@@ -142,6 +142,7 @@ def serve_in_threads(
 
     with ExitStack() as stack:
         if config.stop_on_signals:
+            told_before(is_last_word=True)
             stack.enter_context(asked_by_signals(ask, is_last_word=True, interrupts=False))
         try:
             thread.run(serving())

@@ -29,7 +29,7 @@ from penstock.client.failing import Failing
 from penstock.client.handlers import Handlers, MessageHandler
 from penstock.client.shared_consumer import SharedConsumer
 from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
-from penstock.client.stop_signals import asked_by_signals, is_main_task
+from penstock.client.stop_signals import asked_by_signals, is_main_task, told_before
 from penstock.model.delivery_errors import NoReply, UnknownLease
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
@@ -195,6 +195,8 @@ async def serve(
     async with AsyncExitStack() as stack:
         if config.stop_on_signals:
             is_main = is_main_task(task)
+            if told_before(is_last_word=is_main):
+                await asyncio.Event().wait()  # for the end of the program
             ask = partial(loop.call_soon_threadsafe, ending.ask)
             stack.enter_context(asked_by_signals(ask, is_last_word=is_main, interrupts=is_main))
         ending.begin()

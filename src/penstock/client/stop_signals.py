@@ -2,25 +2,38 @@
 
 Not what finishing is. The invariants: a signal that the program handles itself is left to it, and
 so is every signal outside the main thread; the first signal asks, and a second one does what it
-would have done without us; afterwards everything is as it was.
+would have done without us; afterwards everything is as it was. One signal is enough: where the
+program does not end by itself, it is sent again when nobody is at work any more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+logger = logging.getLogger(__name__)
 
 Ask = Callable[[], object]
 
-# Who is to be asked, and what the signals did before: of the main thread, which alone has signals.
+
+class _Told(NamedTuple):
+    number: int
+    loop: Callable[[], asyncio.AbstractEventLoop | None]
+    """That ran then, if there still is one."""
+
+
+# Who is to be asked, what the signals did before, and which one has come: of the main thread, which
+# alone has signals.
 _asked: list[Ask] = []
 _before: dict[int, Any] = {}
-_told: list[int] = []
+_told: list[_Told] = []
 
 
 @contextmanager
@@ -44,10 +57,31 @@ def asked_by_signals(ask: Ask, *, is_last_word: bool, interrupts: bool) -> Itera
         _asked.remove(ask)
         if not _asked:
             _give_back()
-            told = [*_told]
-            _told.clear()
-            if told and not is_last_word:
-                signal.raise_signal(told[0])
+            if _told and not is_last_word:
+                _send_again()
+
+
+def told_before(*, is_last_word: bool) -> bool:
+    """Whether a signal has told the program to end, and so nothing is to begin in it.
+
+    Where it is the program that goes on, and nobody is finishing what is under way, the signal is
+    sent again.
+    """
+    if not _told or threading.current_thread() is not threading.main_thread():
+        return False
+    [told] = _told
+    # SIGTERM is for the process; SIGINT for what runs in the foreground, and an interactive
+    # interpreter runs many things one after another, each in a loop of its own.
+    if told.number == signal.SIGINT and told.loop() is not _running_loop():
+        _told.clear()
+        return False
+    name = signal.Signals(told.number).name
+    if _asked or not is_last_word:
+        logger.info("%s has told this program to end: serve takes no messages any more.", name)
+        return True
+    logger.warning("%s has ended serve, and serve is called again: it is sent again.", name)
+    _send_again()
+    return False  # the program handles it itself by now
 
 
 def is_main_task(task: asyncio.Task[Any] | None) -> bool:
@@ -56,6 +90,12 @@ def is_main_task(task: asyncio.Task[Any] | None) -> bool:
     if handler == _on_signal:
         handler = _before.get(signal.SIGINT)
     return isinstance(handler, functools.partial) and handler.keywords.get("main_task") is task
+
+
+def _send_again() -> None:
+    number = _told[0].number
+    _told.clear()
+    signal.raise_signal(number)
 
 
 def _take(number: int) -> None:
@@ -70,9 +110,16 @@ def _take(number: int) -> None:
 
 def _on_signal(number: int, _frame: object) -> None:
     _give_back()
-    _told.append(number)
+    loop = _running_loop()
+    _told[:] = [_Told(number, weakref.ref(loop) if loop is not None else lambda: None)]
     for ask in [*_asked]:
         ask()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
 
 
 def _give_back() -> None:

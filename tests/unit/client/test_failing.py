@@ -60,3 +60,10 @@ def test_it_can_be_turned_off() -> None:
     failing = Failing(longest_s=0.0)
     assert all(fail(failing, 10 * FAILURES_MAX, 100))
     assert failing.pause_s == 0
+
+
+def test_a_trickle_that_fails_loses_a_few_and_is_then_held_until_a_success() -> None:
+    """One message after another, given up after five attempts each; however late the next comes."""
+    failing = Failing(longest_s=30.0)
+    counted = [failing.failed(("jobs", 0, n // 5), "ValueError: no", 60.0 * n) for n in range(100)]
+    assert counted == [True] * 21 + [False] * 79
