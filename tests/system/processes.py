@@ -1,4 +1,7 @@
-"""Real broker processes for system tests: started as a person would, killed as a crash would."""
+"""Real broker processes for system tests: started as a person would, killed as a crash would.
+
+The invariant: none outlives its test, whatever it does.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+READY = r"listening on (\S+)"
+STOP_S_MAX = 20.0
 
 
 class BrokerProcess:
@@ -52,7 +58,9 @@ class BrokerProcess:
             command += ["--set", setting]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        ready = re.search(r"listening on (\S+)", self._process.stdout.readline())
+        ready = re.search(READY, self._process.stdout.readline())
+        if ready is None:
+            self.kill()
         assert ready is not None, "the broker did not start"
         self.address = ready[1]
 
@@ -62,9 +70,12 @@ class BrokerProcess:
         self._close_pipe()
 
     def stop(self) -> None:
+        """In order; one that does not end is killed, and the test told."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0
-        self._close_pipe()
+        try:
+            assert self.process.wait(STOP_S_MAX) == 0
+        finally:
+            self.kill()  # nothing, where it has ended
 
     def resident_bytes(self) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
