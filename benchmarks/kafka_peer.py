@@ -28,6 +28,8 @@ VERSION: Final = "4.3.1"
 CACHE: Final = Path.home() / ".cache" / "penstock-benchmarks" / f"kafka-{VERSION}"
 _FETCH_S_MAX: Final = 900.0
 _START_S_MAX: Final = 60.0
+# It looks for what is to be deleted half a minute after its start for the first time.
+_DELETE_S_MAX: Final = 120.0
 _POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>penstock</groupId><artifactId>kafka-peer</artifactId><version>1</version>
@@ -55,6 +57,7 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor={replicas}
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+log.segment.delete.delay.ms=1000
 """
 # ApiVersions v0 without a client id: the first thing any client asks.
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -154,6 +157,17 @@ def create_topic(server: Server, topic: str, *, flushed: bool = False, partition
     for created in admin.create_topics([wanted]).values():
         created.result(timeout=30)
     _wait_until_it_leads(admin, topic, partitions)
+
+
+def delete_topic(server: Server, settings: Path, topic: str) -> None:
+    """Its files are gone when this returns: Kafka takes its time, which is nobody's round."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 3})
+    for deleted in admin.delete_topics([topic]).values():
+        deleted.result(timeout=30)
+    deadline = time.monotonic() + _DELETE_S_MAX
+    while any((settings.parent / "data").glob(f"{topic}-*")):
+        assert time.monotonic() < deadline, f"Kafka has not deleted {topic}"
+        time.sleep(0.05)
 
 
 def _wait_until_it_leads(admin: AdminClient, topic: str, partitions: int) -> None:

@@ -103,8 +103,9 @@ def scratch_folder() -> Iterator[Path]:
             SCRATCH.rmdir()
 
 
-def start_floor(folder: Path) -> Server:
-    return start_listening([sys.executable, "-m", "benchmarks.floor", str(folder / "floor.log")])
+def start_floor(log: Path) -> Server:
+    """It appends to the one file."""
+    return start_listening([sys.executable, "-m", "benchmarks.floor", str(log)])
 
 
 def start_penstock(data: Path, *settings: str) -> Server:
@@ -145,6 +146,13 @@ def create_topic(server: Server, topic: str, partitions: int, durability: str) -
     wire = NativeWire()
     with Link(server.address, wire) as link:
         link.call(wire.create_topic(topic, partitions, durability))
+
+
+def delete_topic(server: Server, topic: str) -> None:
+    """Delete a topic of a running Penstock; its files are gone when this returns."""
+    wire = NativeWire()
+    with Link(server.address, wire) as link:
+        link.call(wire.delete_topic(topic))
 
 
 def free_port() -> int:

@@ -8,8 +8,11 @@ falls on all of them and leaves the ratios standing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from benchmarks import cores, servers
@@ -22,9 +25,6 @@ PENSTOCK_OS: Final = "Penstock, os"
 PENSTOCK_FSYNC: Final = "Penstock, fsync"
 KAFKA: Final = "Kafka"
 KAFKA_FLUSHED: Final = "Kafka, flushed"
-# Each partition is for one measurement, so that every one of them starts on an empty file: as
-# many as there are rounds at the most, with those that warm.
-PARTITIONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,8 @@ class Subject:
     server: Server
     wire: Wire
     topic: str
+    empty: Callable[[], None]
+    """Take what was written off the disk: the topic is as it was when it was made."""
 
     @contextlib.contextmanager
     def link(self) -> Iterator[Link]:
@@ -57,29 +59,63 @@ def running(*, peers: bool) -> Iterator[list[Subject]]:
     """All subjects, started."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(servers.scratch_folder())
-        floor = stack.enter_context(servers.start_floor(folder))
-        penstock = stack.enter_context(
-            servers.start_penstock(folder / "penstock", f"partitions_per_topic_max={PARTITIONS}")
-        )
-        subjects = [Subject(name=FLOOR, server=floor, wire=KafkaWire("floor"), topic="floor")]
-        for name, durability in ((PENSTOCK_OS, "os"), (PENSTOCK_FSYNC, "fsync")):
-            servers.create_topic(penstock, durability, PARTITIONS, durability)
-            wire = NativeWire()
-            subjects.append(Subject(name=name, server=penstock, wire=wire, topic=durability))
-        if peers:
-            # Only here, because it asks for packages and programs that only the peers need.
-            from benchmarks import kafka_peer
-
-            kafka = stack.enter_context(
-                kafka_peer.start_kafka(kafka_peer.prepare(folder / "kafka"))
+        log = folder / "floor.log"
+        floor = stack.enter_context(servers.start_floor(log))
+        penstock = stack.enter_context(servers.start_penstock(folder / "penstock"))
+        subjects = [
+            Subject(
+                name=FLOOR,
+                server=floor,
+                wire=KafkaWire("floor"),
+                topic="floor",
+                empty=partial(os.truncate, log, 0),
             )
-            for name, topic in ((KAFKA, "plain"), (KAFKA_FLUSHED, "flushed")):
-                kafka_peer.create_topic(
-                    kafka, topic, flushed=topic == "flushed", partitions=PARTITIONS
+        ]
+        for name, durability in ((PENSTOCK_OS, "os"), (PENSTOCK_FSYNC, "fsync")):
+            servers.create_topic(penstock, durability, 1, durability)
+            subjects.append(
+                Subject(
+                    name=name,
+                    server=penstock,
+                    wire=NativeWire(),
+                    topic=durability,
+                    empty=partial(_empty_penstock, penstock, durability),
                 )
-                subjects.append(
-                    Subject(name=name, server=kafka, wire=KafkaWire(topic), topic=topic)
-                )
+            )
+        if peers:
+            subjects += stack.enter_context(_kafka(folder / "kafka"))
         for server in (floor, penstock):
             cores.leave_to_load(server.pid)
+        yield subjects
+
+
+def _empty_penstock(server: Server, durability: str) -> None:
+    servers.delete_topic(server, durability)
+    servers.create_topic(server, durability, 1, durability)
+
+
+@contextlib.contextmanager
+def _kafka(folder: Path) -> Iterator[list[Subject]]:
+    # Only here, because it asks for packages and programs that only the peers need.
+    from benchmarks import kafka_peer
+
+    settings = kafka_peer.prepare(folder)
+    with kafka_peer.start_kafka(settings) as server:
+
+        def create(topic: str) -> None:
+            kafka_peer.create_topic(server, topic, flushed=topic == "flushed")
+
+        def empty(topic: str) -> None:
+            kafka_peer.delete_topic(server, settings, topic)
+            create(topic)
+
+        subjects = []
+        for name, topic in ((KAFKA, "plain"), (KAFKA_FLUSHED, "flushed")):
+            create(topic)
+            wire = KafkaWire(topic)
+            subjects.append(
+                Subject(
+                    name=name, server=server, wire=wire, topic=topic, empty=partial(empty, topic)
+                )
+            )
         yield subjects

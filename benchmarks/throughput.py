@@ -13,10 +13,9 @@ import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -71,7 +70,6 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
     total_bytes = 20_000_000 if quick else 300_000_000
     flows: dict[tuple[str, str], list[Flow]] = defaultdict(list)
     with subjects.running(peers=peers) as measured, scratch_folder() as folder:
-        partitions = {subject.name: count(1) for subject in measured}
         for size, record_count in _BATCHES.items():
             measures: dict[str, Callable[[], Moved]] = {
                 PAGE_CACHE: partial(_page_cache, folder, total_bytes),
@@ -82,7 +80,6 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
                     measures[subject.name] = partial(
                         _move,
                         subject,
-                        partitions[subject.name],
                         folder,
                         size,
                         record_count,
@@ -98,19 +95,20 @@ def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
 
 def _move(
     subject: Subject,
-    partitions: Iterator[int],
     folder: Path,
     size: str,
     record_count: int,
     total_bytes: int,
 ) -> Moved:
-    """Append to a partition that is empty, and fetch what was appended."""
-    batch, partition = record_batch(_RECORD_BYTES, record_count), next(partitions)
+    """Append to a topic that is empty, fetch what was appended, and empty it: the disk holds what
+    one round writes, however many it takes until everybody is warm."""
+    batch = record_batch(_RECORD_BYTES, record_count)
     free_pages(folder, total_bytes)
-    flows = {f"append, batches of {size}": _append(subject, partition, batch, total_bytes)}
+    flows = {f"append, batches of {size}": _append(subject, batch, total_bytes)}
     if subject.name != FLOOR:  # which cannot fetch
-        fetched = _fetch(subject, partition, batch, record_count, total_bytes)
+        fetched = _fetch(subject, batch, record_count, total_bytes)
         flows[f"fetch, batches of {size}"] = fetched
+    subject.empty()
     return Moved(flows=flows)
 
 
@@ -145,11 +143,10 @@ def _shares(speeds: dict[tuple[str, str], float]) -> list[Row]:
     return rows
 
 
-def _append(subject: Subject, partition: int, batch: bytes, total_bytes: int) -> Flow:
+def _append(subject: Subject, batch: bytes, total_bytes: int) -> Flow:
     batches = total_bytes // len(batch)
     requests = [
-        subject.wire.produce(subject.topic, partition, batch, number)
-        for number in range(_IN_FLIGHT)
+        subject.wire.produce(subject.topic, 0, batch, number) for number in range(_IN_FLIGHT)
     ]
     with subject.link() as link:
         cpu_before_s = subject.server.cpu_s
@@ -160,13 +157,11 @@ def _append(subject: Subject, partition: int, batch: bytes, total_bytes: int) ->
     return Flow(moved_bytes=batches * len(batch), elapsed_s=done.elapsed_s, cpu_s=cpu_s)
 
 
-def _fetch(
-    subject: Subject, partition: int, batch: bytes, record_count: int, total_bytes: int
-) -> Flow:
+def _fetch(subject: Subject, batch: bytes, record_count: int, total_bytes: int) -> Flow:
     """Fetch what was appended, a batch at a time."""
     batches = total_bytes // len(batch)
     requests = [
-        subject.wire.fetch(subject.topic, partition, number * record_count, len(batch), number)
+        subject.wire.fetch(subject.topic, 0, number * record_count, len(batch), number)
         for number in range(batches)
     ]
     with subject.link() as link:

@@ -74,6 +74,10 @@ class NativeWire:
         )
         return self.call(messages.CALL_CREATE_TOPIC, 1, envelope.SerializeToString())
 
+    def delete_topic(self, topic: str) -> bytes:
+        envelope = messages.DeleteTopicRequest(name=topic)
+        return self.call(messages.CALL_DELETE_TOPIC, 1, envelope.SerializeToString())
+
     def call(self, call: int, request_id: int, envelope: bytes, payload: bytes = b"") -> bytes:
         body_bytes = 4 + len(envelope) + len(payload)
         head = _NATIVE_HEADER.pack(_NATIVE_MAGIC, 1, call, request_id, body_bytes)

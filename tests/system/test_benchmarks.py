@@ -6,11 +6,13 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import rounds, servers, throughput
 from benchmarks.rounds import until_steady
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +60,29 @@ def test_a_peer_is_warm_when_its_load_gets_no_cheaper() -> None:
     costs_us = [80.0, 40.0, 40.1, 39.9, 20.0, 19.9, 20.1, 19.8, 5.0]
     assert until_steady(costs_us) == costs_us[:-1]
     assert len(until_steady(1 / (number + 1) for number in range(100))) == 20, "it has an end"
+
+
+def test_what_a_round_wrote_is_gone_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many rounds as it takes to be warm, of 300 MB each, would fill a disk."""
+    kept_bytes: dict[str, int] = {}
+
+    def in_turns(
+        measures: Mapping[str, Callable[[], Any]], rounds: int, *, quick: bool
+    ) -> dict[str, list[Any]]:
+        found = {}
+        for name, measure in measures.items():
+            found[name] = [measure()]
+            files = [each for each in tmp_path.rglob("*") if each.is_file()]
+            kept_bytes[name] = sum(each.stat().st_size for each in files)
+        return found
+
+    monkeypatch.setattr(servers, "SCRATCH", tmp_path)
+    monkeypatch.setattr(rounds, "in_turns", in_turns)
+    throughput.run(quick=True)
+    assert {"floor", "Penstock, os", "Penstock, fsync"} < kept_bytes.keys()
+    assert max(kept_bytes.values()) < 1_000_000, kept_bytes
 
 
 def quick_run(results: Path, *questions: str) -> tuple[list[dict[str, Any]], str]:
