@@ -65,7 +65,7 @@ async def change_group(
 ) -> None:
     """What IncrementalAlterConfigs does."""
     given: dict[str, str | None] = {}
-    removed: list[str] = []
+    removed: set[str] = set()
     for operation in operations:
         if operation.name in given or operation.name in removed:
             raise InvalidRequest(f"{operation.name} is changed twice in one request: change once.")
@@ -73,7 +73,7 @@ async def change_group(
             case OperationKind.SET:
                 given[operation.name] = operation.value
             case OperationKind.DELETE:
-                removed.append(operation.name)
+                removed.add(operation.name)
             case OperationKind.APPEND | OperationKind.SUBTRACT:
                 raise InvalidConfig(f"{operation.name} is no list: it can only be set or deleted.")
             case _:
@@ -81,7 +81,7 @@ async def change_group(
                     f"{operation.kind} is no operation on {operation.name}: there are 0 (set) and "
                     "1 (delete)."
                 )
-    await _alter(context, name, _valued(given), removed, validate_only)
+    await _alter(context, name, _valued(given), sorted(removed), validate_only)
 
 
 async def _alter(

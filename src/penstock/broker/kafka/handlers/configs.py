@@ -83,6 +83,11 @@ class _Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
+class _AlteredResource(_Resource, Protocol):
+    @property
+    def configs(self) -> Sequence[object]: ...
+
+
 def _name(resource: _Resource) -> str:
     return f"resource {resource.resource_name!r} of type {resource.resource_type}"
 
@@ -243,11 +248,12 @@ def _operations(configs: Sequence[changing.AlterableConfig]) -> list[Operation]:
 
 
 async def _altered(
-    resource: _Resource, twice: set[str], ways: Mapping[int, _Alter], validate_only: bool
+    resource: _AlteredResource, twice: set[str], ways: Mapping[int, _Alter], validate_only: bool
 ) -> tuple[int, str | None]:
     """Change one resource's settings; an error code, and a sentence where it is one."""
     try:
         check_once(_name(resource), twice)
+        check_count("settings", len(resource.configs))
         alter = ways.get(resource.resource_type)
         if alter is None:
             raise _no_such_resource(resource)
