@@ -47,6 +47,7 @@ class TestRefused:
             ("share.delivery.count.limit", "many", "must be a whole number"),
             ("share.auto.offset.reset", "none", "by_duration:<PnDTnHnMn.nS>"),
             ("share.auto.offset.reset", "by_duration:-PT1H", "by_duration:<PnDTnHnMn.nS>"),
+            ("share.auto.offset.reset", "by_duration:P999999999999D", "by_duration:<PnDTnHnMn.nS>"),
             ("share.isolation.level", "serializable", "read_committed or read_uncommitted"),
             ("share.renew.acknowledge.enable", "false", "members may always renew"),
             ("errors.deadletterqueue.topic.name", "dlq.g", "can only be 'dead-letters.g'"),
@@ -118,6 +119,15 @@ class TestKept:
         for nonsense in (b"[]", b"{", b'{"share.session.timeout.ms": "soon"}'):
             with pytest.raises(CorruptLog, match="settings of group 'g'"):
                 settings.apply("g", nonsense)
+
+
+    def test_a_beginning_longer_ago_than_milliseconds_can_say(self) -> None:
+        """It was taken once, and leaders of partitions could not be told it: the group begins where
+        there is nothing before."""
+        settings = GroupSettings(ConsumerGroupConfig(), ShareGroupConfig())
+        settings.apply("g", b'{"share.auto.offset.reset": "by_duration:P999999999999D"}')
+        config = settings.share_config("g")
+        assert (config.start_ago_ms, config.decided) == (None, {"start_latest": False})
 
 
 class TestInEffect:
