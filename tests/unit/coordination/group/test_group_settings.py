@@ -120,7 +120,6 @@ class TestKept:
             with pytest.raises(CorruptLog, match="settings of group 'g'"):
                 settings.apply("g", nonsense)
 
-
     def test_a_beginning_longer_ago_than_milliseconds_can_say(self) -> None:
         """It was taken once, and leaders of partitions could not be told it: the group begins where
         there is nothing before."""
