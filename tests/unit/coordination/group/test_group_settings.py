@@ -75,6 +75,25 @@ class TestRefused:
             configure(shell, "g", "nonsense")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "kept"),
+    [
+        ("share.isolation.level", "read_committed", "read_committed"),
+        ("share.isolation.level", "read_uncommitted", "read_uncommitted"),
+        ("share.renew.acknowledge.enable", "TRUE", "true"),
+        ("errors.deadletterqueue.topic.name", "dead-letters.g", "dead-letters.g"),
+        ("errors.deadletterqueue.copy.record.enable", "true", "true"),
+    ],
+)
+def test_what_holds_anyway_can_be_asked_for(name: str, text: str, kept: str) -> None:
+    """KIP-932, KIP-1191, KIP-1222: or tools that set it would fail."""
+    settings = GroupSettings(ConsumerGroupConfig(), ShareGroupConfig())
+    changed = settings.changed("g", GroupSettingChange(settings={name: text}))
+    assert changed == {name: kept}
+    settings.put("g", changed)
+    assert settings.of("g") == {name: kept}
+
+
 def test_the_brokers_own_default_is_within_the_bounds() -> None:
     """Whoever gave all groups a session of six seconds may give one that as well."""
     settings = GroupSettings(ConsumerGroupConfig(session_timeout_ms=6_000), ShareGroupConfig())
