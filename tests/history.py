@@ -92,8 +92,9 @@ class History:
         return sent
 
     def acknowledge(self, sent: Sent, offset: int | None) -> None:
-        """offset: None if the client cannot tell, as librdkafka where one behind it was
-        acknowledged and its own answer lost."""
+        """offset: None if the client cannot tell. Where a former leader turned batches away that
+        the next one has, librdkafka sends it what comes behind them, and takes them for written
+        when that is."""
         with self._lock:
             send = self._end(sent, Outcome.ACKNOWLEDGED)
             send.offset = -1 if offset is None else offset

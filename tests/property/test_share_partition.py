@@ -10,6 +10,7 @@ weighted choice finds far more often.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,7 @@ WEIGHTS = {
     "lose": 1,
     "wait": 2,
     "bury": 2,
+    "change_limit": 0.5,
     "save": 4,
     "become_durable": 4,
     "lose_write": 0.5,
@@ -194,6 +196,11 @@ class Shares:
                 self.model.fail(message, self.now_ms, 0)
                 self.held_ms.pop(message.offset, None)
 
+    def change_limit(self) -> None:
+        self.model.attempts_max = self.random.randint(2, 4)
+        self.settings = replace(self.settings, attempts_max=self.model.attempts_max)
+        self.machine.settings = self.settings
+
     def wait(self, passed_ms: int | None = None) -> None:
         self.now_ms += passed_ms or self.random.choice((1, 49, 100, 500, 1_000, 3_000))
         self.machine.expire(self.now_ms)
@@ -243,6 +250,7 @@ class Shares:
         end = len(self.log)
         self.machine = SharePartition.restore(snapshot.state, self.settings, self.now_ms, end)
         self.model = model.taken_over(self.log, self.now_ms)
+        self.model.attempts_max = self.settings.attempts_max
         self.machine.forget_before(self.log_start)
         self.model.forget_before(self.log_start)
 

@@ -89,8 +89,10 @@ RECEIVE_BUFFER_BYTES: Final = 256 * KIB
 PRODUCER_WINDOW_BATCHES: Final = 5
 # Producer ids remembered per partition; beyond it the one longest silent is forgotten.
 PRODUCERS_PER_PARTITION_MAX: Final = 10_000
-# Producers of which a partition remembers that it turned one of their batches away.
-REFUSED_PRODUCERS_MAX: Final = 1_000
+# Producers of which a partition remembers that it turned one of their batches away: any of those
+# that it may know. In a topic that was made anew each is turned away once, and were the first
+# forgotten before they come again, none of them would ever go on.
+REFUSED_PRODUCERS_MAX: Final = PRODUCERS_PER_PARTITION_MAX
 # And for how long after the last of them: as long as Kafka's producers try (delivery.timeout.ms).
 REFUSAL_MS_MAX: Final = 2 * 60 * 1000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.

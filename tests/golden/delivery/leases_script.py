@@ -17,9 +17,12 @@ one deadline to the next. Every command ends with where the group stands.
     leader [log-end=N] [unread]                   another takes over, from what is durable
     read                                          which it left unread until now
     forget OFFSET                                 retention took what is before
+    attempts N                                    an operator changes how many there may be
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from penstock.coordination.delivery.message_details import MessageDetails
 from penstock.coordination.delivery.message_state import Kind, State
@@ -84,6 +87,9 @@ class LeasesScript:
                     self.is_reading = True
                 case "forget":
                     self.machine.forget_before(int(words[0]))
+                case "attempts":
+                    self.settings = replace(self.settings, attempts_max=int(words[0]))
+                    self.machine.settings = self.settings
                 case _:
                     self._member(verb, words, options)
             self._feed()

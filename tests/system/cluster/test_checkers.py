@@ -136,7 +136,8 @@ def test_what_nobody_was_told_of_is_unknown() -> None:
 
 
 def test_an_acknowledgement_need_not_say_where_but_the_message_must_be_there() -> None:
-    """librdkafka takes a batch for written when one behind it is, whatever it was told of it."""
+    """librdkafka takes a batch for written when one behind it is (IMPLICITACK in its log), whatever
+    it was told of it."""
     history = sound()
     sent = history.send("a", 0)
     history.acknowledge(sent, None)

@@ -95,8 +95,9 @@ def node() -> Program:
 
 @functools.cache
 def java() -> Program:
-    """Java with Kafka's clients and tools, and our programs compiled, on its class path. The one
-    client that not every machine can have: a test that needs it is skipped there, and says why."""
+    """Java with Kafka's clients and tools, and our programs compiled, on its class path. Like
+    franz-go it cannot be had on every machine: a test that needs it is skipped there, and says
+    why."""
     try:
         jars = kafka_peer.fetch()
         program = kafka_peer.java()

@@ -41,11 +41,24 @@ class Got(NamedTuple):
     value: str
 
 
+def mixed(number: int, delivery_count: int) -> str:
+    """What becomes of a message with such a value: of ten 3 and 4 are released when they come for
+    the first time, and 7 is rejected. Members in other languages have the same rule."""
+    if number % 10 == 7:
+        return "reject"
+    return "release" if number % 10 in (3, 4) and delivery_count == 1 else "accept"
+
+
 class LibrdkafkaMember:
-    """Polls until the end, and acknowledges as it is told."""
+    """Polls until the end, and acknowledges as it is told. how: None is by `mixed`, which is told
+    behind the value."""
 
     def __init__(
-        self, bootstrap: str, group: str, topic: str, how: AcknowledgeType = AcknowledgeType.ACCEPT
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        how: AcknowledgeType | None = AcknowledgeType.ACCEPT,
     ) -> None:
         self.got: list[Got] = []
         settings = {
@@ -66,8 +79,12 @@ class LibrdkafkaMember:
                 assert message.error() is None, message.error()
                 value = message.value()
                 assert value is not None
-                self.got.append(Got(message.offset(), message.delivery_count(), value.decode()))
-                self._consumer.acknowledge(message, self._how)
+                told, how = value.decode(), self._how
+                if how is None:
+                    outcome = mixed(int(told), message.delivery_count())
+                    told, how = f"{told} {outcome}", AcknowledgeType[outcome.upper()]
+                self.got.append(Got(message.offset(), message.delivery_count(), told))
+                self._consumer.acknowledge(message, how)
 
     def leave(self) -> None:
         """In good order: when this returns, its acknowledgements have been heard."""
@@ -134,8 +151,8 @@ class ProcessMember:
 
 
 class JavaMember(ProcessMember):
-    """Kafka's own consumer. how: ACCEPT, RELEASE, REJECT, or HOLD: it stops with the first message
-    in its hand, and its others behind it."""
+    """Kafka's own consumer. how: ACCEPT, RELEASE, REJECT; MIXED is by `mixed`, which is told behind
+    the value; with HOLD it stops with the first message in its hand, and its others behind it."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, how: str = "ACCEPT") -> None:
         super().__init__(
@@ -144,8 +161,8 @@ class JavaMember(ProcessMember):
 
 
 class FranzMember(ProcessMember):
-    """franz-go's, which goes by the headers of batches: it releases, rejects and accepts as
-    `clients/go/share_member.go` says."""
+    """franz-go's, which goes by the headers of batches. What it does is by `mixed`, and told behind
+    the value."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         super().__init__(franz().with_arguments(bootstrap, group, topic))

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from tests.system.kafka.conftest import CreateTopic, partition_count
 from tests.system.kafka.drivers.driver import PATIENCE_S, until
 from tests.system.kafka.drivers.table import Clients
+from tests.system.kafka.members import Team, Variant
 from tests.system.kafka.messages import numbered
 from tests.system.kafka.peer import IS_KAFKA
 
@@ -109,3 +110,27 @@ def test_kafka_pythons_consumer_does_not_make_it_again(
         assert_stays_gone(admin, topic)
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["range", "consumer"])
+def test_javas_consumer_does_not_make_it_again(
+    bootstrap: str,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    clients: Clients,
+    topic: str,
+    group: str,
+    protocol: str,
+) -> None:
+    """It may create topics unless it is told otherwise (allow.auto.create.topics)."""
+    create_topic(topic)
+    clients["confluent-kafka"].produce(topic, numbered(range(3)))
+    with Team(bootstrap, group, [topic], Variant(client="java", protocol=protocol)) as team:
+        team.join("one")
+        team.wait_until_read(3)
+        delete(admin, topic)
+        time.sleep(LOOKING_S)
+        assert_stays_gone(admin, topic)
+        create_topic(topic)
+        clients["confluent-kafka"].produce(topic, numbered(range(3, 4)))
+        team.wait_until_read(4)

@@ -27,6 +27,8 @@ from tests.system.kafka.share_members import (
     Got,
     JavaMember,
     LibrdkafkaMember,
+    ProcessMember,
+    mixed,
     set_for_group,
 )
 
@@ -311,6 +313,13 @@ def test_kafkas_own_tool_sets_shows_and_takes_back(
     assert "share.record.lock.duration.ms=20000" in shown
     assert "GROUP_CONFIG:share.auto.offset.reset=earliest" in shown
     assert "DEFAULT_CONFIG:group.share.record.lock.duration.ms=30000" in shown
+    given = "share.isolation.level=read_committed"
+    if not IS_KAFKA:  # KIP-1191 is not in Kafka 4.3
+        given += f",errors.deadletterqueue.topic.name=dead-letters.{group}"
+        given += ",errors.deadletterqueue.copy.record.enable=true"
+    configs(*named, "--alter", "--add-config", given)
+    shown = configs(*named, "--describe")
+    assert all(f"  {each} sensitive=false" in shown for each in given.split(",")), shown
     assert group in configs("--describe"), "those that have any"
     configs(*named, "--alter", "--delete-config", "share.record.lock.duration.ms")
     assert "lock.duration.ms=20000" not in configs(*named, "--describe")
@@ -318,47 +327,91 @@ def test_kafkas_own_tool_sets_shows_and_takes_back(
         configs(*named, "--alter", "--add-config", "share.record.lock.duration.ms=1000")
 
 
+def outcomes_of(number: int) -> list[str]:
+    """What becomes of a message each time that it comes."""
+    outcomes = [mixed(number, 1)]
+    while outcomes[-1] == "release":
+        outcomes.append(mixed(number, len(outcomes) + 1))
+    return outcomes
+
+
+def assert_none_is_lost(
+    clients: Clients, group: str, count: int, members: Sequence[LibrdkafkaMember | ProcessMember]
+) -> None:
+    """Of messages numbered from 0 on: each comes until somebody accepts or rejects it, and not once
+    more; those that are rejected are dead letters."""
+
+    def seen() -> list[Got]:
+        return [one for member in members for one in member.got]
+
+    until(
+        lambda: len({one.value for one in seen() if " release" not in one.value}) == count,
+        "every message is accepted or rejected",
+    )
+    for member in members:
+        member.leave()
+    assert Counter((one.value, one.delivery_count) for one in seen()) == Counter(
+        (f"{number} {outcome}", delivery)
+        for number in range(count)
+        for delivery, outcome in enumerate(outcomes_of(number), start=1)
+    )
+    if not IS_KAFKA:
+        letters = f"dead-letters.{group}"
+        rejected = [b"%d" % number for number in range(count) if mixed(number, 1) == "reject"]
+        found = clients["confluent-kafka"].consume({letters: len(rejected)})[letters]
+        assert sorted(one.value or b"" for one in found) == sorted(rejected)
+
+
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_what_three_of_go_release_reject_and_accept_is_never_lost(
     bootstrap: str,
     clients: Clients,
     create_topic: CreateTopic,
+    begin: Begin,
     topic: str,
     group: str,
     codec: str,
 ) -> None:
     """R-DEL-3: franz-go goes by the headers of batches, and calls what it has passed over a gap.
     Every message is seen by somebody, accepted by one, and rejected where it is rejected."""
-    if IS_KAFKA:
-        return  # the group is begun by a client of ours
     count = 3_000
     create_topic(topic, 1)
-    with (
-        penstock.connect_blocking(bootstrap) as mq,
-        mq.share(topic, group=group, backoff_ms=0) as ours,
-    ):
-        ours.fetch(1, timeout_s=0.1)
+    begin(group)
     messages = [Message(key=None, value=b"%d" % number) for number in range(count)]
     clients["confluent-kafka"].produce(topic, messages, codec=codec)
     members = [FranzMember(bootstrap, group, topic) for _ in range(3)]
     with members[0], members[1], members[2]:
+        assert_none_is_lost(clients, group, count, members)
 
-        def seen() -> list[Got]:
-            return [one for member in members for one in member.got]
 
-        until(
-            lambda: len({one.value for one in seen() if " release" not in one.value}) == count,
-            "every message is accepted or rejected",
-        )
-        for member in members:
-            member.leave()
-    outcomes = {3: ["release", "accept"], 4: ["release", "accept"], 7: ["reject"]}
-    assert Counter((one.value, one.delivery_count) for one in seen()) == Counter(
-        (f"{number} {outcome}", delivery)
-        for number in range(count)
-        for delivery, outcome in enumerate(outcomes.get(number % 10, ["accept"]), start=1)
-    )
-    letters = f"dead-letters.{group}"
-    rejected = [b"%d" % number for number in range(7, count, 10)]
-    found = clients["confluent-kafka"].consume({letters: len(rejected)})[letters]
-    assert sorted(one.value or b"" for one in found) == sorted(rejected)
+@pytest.mark.parametrize("kind", ["java", "librdkafka"])
+def test_what_two_release_reject_and_accept_is_never_lost(
+    bootstrap: str,
+    clients: Clients,
+    create_topic: CreateTopic,
+    begin: Begin,
+    publish: Publish,
+    topic: str,
+    group: str,
+    kind: str,
+) -> None:
+    """R-DEL-3, R-DEL-9: with the clients that Kafka's users have, message by message."""
+    create_topic(topic, 1)
+    begin(group)
+    published = 0
+
+    def member() -> LibrdkafkaMember | ProcessMember:
+        if kind == "java":
+            return JavaMember(bootstrap, group, topic, "MIXED")
+        return LibrdkafkaMember(bootstrap, group, topic, None)
+
+    with member() as one, member() as two:
+
+        def are_enough() -> bool:
+            nonlocal published
+            publish(topic, range(published, published + 50))
+            published += 50
+            return published >= 400 and bool(one.got) and bool(two.got)
+
+        until(are_enough, "both get some of hundreds")
+        assert_none_is_lost(clients, group, published, [one, two])

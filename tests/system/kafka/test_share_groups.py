@@ -18,6 +18,7 @@ from tests.system.kafka.drivers.remote import JavaDriver
 from tests.system.kafka.drivers.table import Clients
 from tests.system.kafka.messages import numbered
 from tests.system.kafka.provide import java
+from tests.system.kafka.share_members import LibrdkafkaMember
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
@@ -112,6 +113,27 @@ def test_where_a_group_stands_is_changed_by_kafkas_own_tool(
     assert re.search(rf"{group}\s+{topic}\s+0\s+10\s+0", described), described
     share_groups("--delete-offsets", "--group", group, "--topic", topic)
     assert not re.search(rf"{topic}\s+0\s+10", share_groups("--describe", "--group", group))
+
+
+def test_a_group_that_nobody_was_in_begins_where_kafkas_own_tool_says(
+    bootstrap: str,
+    clients: Clients,
+    share_groups: ShareGroups,
+    create_topic: CreateTopic,
+    topic: str,
+    group: str,
+) -> None:
+    """R-DEL-3: AlterShareGroupOffsets makes it."""
+    create_topic(topic)
+    clients["confluent-kafka"].produce(topic, numbered(range(10)))
+    share_groups("--reset-offsets", "--to-latest", "--group", group, "--topic", topic, "--execute")
+    assert group in share_groups("--list").split()
+    described = share_groups("--describe", "--group", group)
+    assert re.search(rf"{group}\s+{topic}\s+0\s+10\s+0", described), described
+    clients["confluent-kafka"].produce(topic, numbered(range(10, 15)))
+    with LibrdkafkaMember(bootstrap, group, topic) as first:
+        until(lambda: len(first.got) >= 5, "what came since")
+        assert [one.value for one in first.got] == ["10", "11", "12", "13", "14"]
 
 
 def test_a_java_consumer_is_a_member(

@@ -136,9 +136,8 @@ def test_a_repetition_whose_place_is_forgotten_is_answered_when_all_is_committed
     assert told.base_offset == UNKNOWN_OFFSET
 
 
-def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
-    """R-SPK-2: others go on in a topic that was made anew; whoever sends these begins anew."""
-    one = One()
+def made_anew(one: One) -> Partition:
+    """A partition of a topic that had the name of another before, on its leader."""
     partition = Partition(
         TopicPartition("orders", 0),
         PARTITION.topic_id,
@@ -150,6 +149,25 @@ def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
     )
     partition.has_namesake = lambda: True
     one.lead()
+    return partition
+
+
+def test_any_number_of_producers_go_on_in_a_topic_that_was_made_anew() -> None:
+    """R-PRO-2: each sends again when all of them have been sent away once."""
+    partition = made_anew(One())
+    data = batch([b"a"], producer=(0, 0, 3))
+    headers = [read_header(data)._replace(producer_id=number) for number in range(3_000)]
+    for header in headers:
+        with pytest.raises(Busy):
+            partition.append_sequenced(header, memoryview(data), Told())
+    for header in headers:
+        partition.append_sequenced(header, memoryview(data), Told())
+    assert len(partition.producers) == 3_000
+
+
+def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
+    """R-SPK-2: others go on in a topic that was made anew; whoever sends these begins anew."""
+    partition = made_anew(One())
 
     def append(producer_id: int) -> None:
         data = batch([b"a"], producer=(producer_id, 0, 3))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.coordination.refused_sequences import RefusedSequences
+from penstock.model.limits import PRODUCERS_PER_PARTITION_MAX
 
 NOW_MS = 1_000
 
@@ -88,6 +89,13 @@ def test_sequences_begin_again_after_the_largest() -> None:
     refused.refuse(7, 0, 3, NOW_MS)
     refused.refuse(7, 0, 2**31 - 1, NOW_MS)
     assert refused.awaited_before(Batch(5), None, NOW_MS) == 2**31 - 1
+
+
+def test_all_producers_that_a_partition_may_know_are_told_apart() -> None:
+    refused = RefusedSequences()
+    for producer_id in range(PRODUCERS_PER_PARTITION_MAX):
+        refused.refuse(producer_id, 0, 10, NOW_MS)
+    assert refused.is_earliest(Batch(10, producer_id=0))
 
 
 def test_of_too_many_producers_the_first_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

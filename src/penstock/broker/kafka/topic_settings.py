@@ -327,8 +327,10 @@ def _edited(row: KafkaSetting, operation: Operation, have: list[str]) -> list[st
         raise InvalidRequest(f"{operation.name} has no value to add or take away: give it one.")
     given = _items(operation.value)
     if operation.kind == OperationKind.SUBTRACT:
-        return [item for item in have if item not in given]
-    return have + [item for item in given if item not in have]
+        taken = set(given)
+        return [item for item in have if item not in taken]
+    there = set(have)
+    return have + [item for item in given if item not in there]
 
 
 def _fixed(

@@ -50,7 +50,11 @@ from penstock.coordination.delivery.takeover import present_part, saved_run, tak
 from penstock.coordination.delivery.window import Window
 from penstock.model.delivery_errors import InvalidDelay, UnknownLease
 from penstock.model.errors import InvalidRequest
-from penstock.model.limits import SHARE_DELAY_MS_MAX, SHARE_REASON_CHARACTERS_MAX
+from penstock.model.limits import (
+    SHARE_ATTEMPTS_MAX,
+    SHARE_DELAY_MS_MAX,
+    SHARE_REASON_CHARACTERS_MAX,
+)
 
 # Pieces that an error names.
 _PIECES_TOLD_MAX: Final = 4
@@ -408,7 +412,10 @@ class SharePartition:
         for first, end, state in runs:
             if state.kind in (Kind.LEASED, Kind.IN_DOUBT):
                 assert end <= ceiling, (first, end, ceiling, state)
-            assert state.attempts <= self.settings.attempts_max, (first, state)
+            # Not how many the settings allow, which may have been more before: one that has failed
+            # more often than that dies of its next failure.
+            failures_left = state.kind is not Kind.DYING
+            assert state.attempts + failures_left <= SHARE_ATTEMPTS_MAX, (first, state)
         assert runs.end - runs.start <= self.settings.window_max, (runs.start, runs.end)
 
 

@@ -23,7 +23,8 @@ class ShareSettings:
 
     lease_ms: int = 30_000
     attempts_max: int = 5
-    """After so many that failed the message is dead."""
+    """After so many that failed the message is dead. Where it is lowered, those that have failed so
+    often already are handed out once more."""
     backoff_ms: int = 1_000
     """Before the second attempt; twice as long before each further one. 0: at once."""
     backoff_ms_max: int = 5 * 60 * 1000

@@ -17,13 +17,15 @@ _DURATION: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _SECONDS: Final = (24 * 60 * 60, 60 * 60, 60, 1)
+_INT64_MAX: Final = 2**63 - 1
 
 
 def duration_ms(text: str) -> int | None:
-    """None: it is none, or a negative one."""
+    """None: it is none, or a negative one, or too long."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return None
     *numbers, fraction = found.groups()
     whole_s = sum(int(number or 0) * each for number, each in zip(numbers, _SECONDS, strict=True))
-    return whole_s * 1000 + int((fraction or "").ljust(3, "0")[:3])
+    found_ms = whole_s * 1000 + int((fraction or "").ljust(3, "0")[:3])
+    return found_ms if found_ms <= _INT64_MAX else None

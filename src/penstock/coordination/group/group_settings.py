@@ -226,6 +226,7 @@ class GroupSettings:
             heartbeat_interval_ms=int(own.get(HEARTBEAT_SHARE, self._share.heartbeat_interval_ms)),
             keeps_interval=HEARTBEAT_SHARE in own,
             decided=decided,
+            # Longer ago than can be told, which was taken once, is the earliest.
             start_ago_ms=_ago_ms(start) if start else None,
         )
 

@@ -47,6 +47,7 @@ class TestRefused:
             ("share.delivery.count.limit", "many", "must be a whole number"),
             ("share.auto.offset.reset", "none", "by_duration:<PnDTnHnMn.nS>"),
             ("share.auto.offset.reset", "by_duration:-PT1H", "by_duration:<PnDTnHnMn.nS>"),
+            ("share.auto.offset.reset", "by_duration:P999999999999D", "by_duration:<PnDTnHnMn.nS>"),
             ("share.isolation.level", "serializable", "read_committed or read_uncommitted"),
             ("share.renew.acknowledge.enable", "false", "members may always renew"),
             ("errors.deadletterqueue.topic.name", "dlq.g", "can only be 'dead-letters.g'"),
@@ -72,6 +73,25 @@ class TestRefused:
         shell = Shell()
         with pytest.raises(InvalidConfig, match="Unknown group config name"):
             configure(shell, "g", "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kept"),
+    [
+        ("share.isolation.level", "read_committed", "read_committed"),
+        ("share.isolation.level", "read_uncommitted", "read_uncommitted"),
+        ("share.renew.acknowledge.enable", "TRUE", "true"),
+        ("errors.deadletterqueue.topic.name", "dead-letters.g", "dead-letters.g"),
+        ("errors.deadletterqueue.copy.record.enable", "true", "true"),
+    ],
+)
+def test_what_holds_anyway_can_be_asked_for(name: str, text: str, kept: str) -> None:
+    """KIP-932, KIP-1191, KIP-1222: or tools that set it would fail."""
+    settings = GroupSettings(ConsumerGroupConfig(), ShareGroupConfig())
+    changed = settings.changed("g", GroupSettingChange(settings={name: text}))
+    assert changed == {name: kept}
+    settings.put("g", changed)
+    assert settings.of("g") == {name: kept}
 
 
 def test_the_brokers_own_default_is_within_the_bounds() -> None:
@@ -118,6 +138,14 @@ class TestKept:
         for nonsense in (b"[]", b"{", b'{"share.session.timeout.ms": "soon"}'):
             with pytest.raises(CorruptLog, match="settings of group 'g'"):
                 settings.apply("g", nonsense)
+
+    def test_a_beginning_longer_ago_than_milliseconds_can_say(self) -> None:
+        """It was taken once, and leaders of partitions could not be told it: the group begins where
+        there is nothing before."""
+        settings = GroupSettings(ConsumerGroupConfig(), ShareGroupConfig())
+        settings.apply("g", b'{"share.auto.offset.reset": "by_duration:P999999999999D"}')
+        config = settings.share_config("g")
+        assert (config.start_ago_ms, config.decided) == (None, {"start_latest": False})
 
 
 class TestInEffect:

@@ -7,6 +7,7 @@ import shutil
 from typing import Final
 
 from penstock.broker.context import Context
+from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.metadata import controller_id
@@ -94,6 +95,9 @@ def alter_replica_log_dirs(context: Context, call: Call) -> AlterReplicaLogDirsR
     """Copies are in the broker's one folder: whoever wants them there has what he wants
     (KIP-113)."""
     request: AlterReplicaLogDirsRequest = call.request
+    topics = [topic for folder in request.dirs for topic in folder.topics]
+    check_count("topics", len(topics))
+    check_count("partitions", sum(len(topic.partitions) for topic in topics))
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for folder in request.dirs:
         for topic in folder.topics:

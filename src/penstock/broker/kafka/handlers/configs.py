@@ -18,12 +18,7 @@ from penstock.broker.kafka.broker_settings import (
     describe_loggers,
 )
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.group_settings import (
-    change_group,
-    configured_groups,
-    describe_group,
-    replace_group,
-)
+from penstock.broker.kafka.group_settings import GroupSettingsCall
 from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.kafka.topic_settings import (
     Changes,
@@ -83,6 +78,11 @@ class _Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
+class _AlteredResource(_Resource, Protocol):
+    @property
+    def configs(self) -> Sequence[object]: ...
+
+
 def _name(resource: _Resource) -> str:
     return f"resource {resource.resource_name!r} of type {resource.resource_type}"
 
@@ -91,6 +91,7 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
     request: DescribeConfigsRequest = call.request
     check_count("resources", len(request.resources))
     twice = repeated(map(_name, request.resources))
+    groups = GroupSettingsCall(context)
     results = []
     for number, resource in enumerate(request.resources, 1):
         if number % _RESOURCES_PER_TURN == 0:
@@ -104,7 +105,8 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
         try:
             check_once(_name(resource), twice)
             result.configs = [
-                _described(setting, request) for setting in await _settings(context, resource)
+                _described(setting, request)
+                for setting in await _settings(context, groups, resource)
             ]
         except PenstockError as error:
             result.error_code = code_of(error)
@@ -113,7 +115,7 @@ async def describe_configs(context: Context, call: Call) -> DescribeConfigsRespo
 
 
 async def _settings(
-    context: Context, resource: DescribeConfigsResource
+    context: Context, groups: GroupSettingsCall, resource: DescribeConfigsResource
 ) -> Iterable[DescribedSetting]:
     if resource.resource_type == ResourceType.TOPIC:
         topic = context.topics.find(check_topic_name(resource.resource_name))
@@ -126,7 +128,7 @@ async def _settings(
         _check_is_this(context, resource)
         settings = describe_loggers()
     elif resource.resource_type == ResourceType.GROUP:
-        settings = await describe_group(context, resource.resource_name)
+        settings = await groups.describe(resource.resource_name)
     else:
         raise _no_such_resource(resource)
     # Some clients say "all" with an empty list, and Kafka understands them.
@@ -178,6 +180,7 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
     request: replacing.AlterConfigsRequest = call.request
     check_count("resources", len(request.resources))
     twice = repeated(map(_name, request.resources))
+    groups = GroupSettingsCall(context)
     responses = []
     for resource in request.resources:
         given = {setting.name: setting.value for setting in resource.configs}
@@ -190,7 +193,7 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
             ResourceType.BROKER: partial(
                 _alter_broker, context, resource, list(given), unset, of_broker
             ),
-            ResourceType.GROUP: partial(replace_group, context, resource.resource_name, given),
+            ResourceType.GROUP: partial(groups.replace, resource.resource_name, given),
         }
         code, message = await _altered(resource, twice, ways, request.validate_only)
         responses.append(
@@ -207,6 +210,7 @@ async def incremental_alter_configs(
     request: changing.IncrementalAlterConfigsRequest = call.request
     check_count("resources", len(request.resources))
     twice = repeated(map(_name, request.resources))
+    groups = GroupSettingsCall(context)
     responses = []
     for resource in request.resources:
         operations = _operations(resource.configs)
@@ -224,7 +228,7 @@ async def incremental_alter_configs(
             ResourceType.TOPIC: partial(_alter_topic, context, resource, unset, of_topic),
             ResourceType.BROKER: partial(_alter_broker, context, resource, names, unset, of_broker),
             ResourceType.BROKER_LOGGER: partial(_alter_loggers, context, resource, operations),
-            ResourceType.GROUP: partial(change_group, context, resource.resource_name, operations),
+            ResourceType.GROUP: partial(groups.change, resource.resource_name, operations),
         }
         code, message = await _altered(resource, twice, ways, request.validate_only)
         responses.append(
@@ -243,11 +247,12 @@ def _operations(configs: Sequence[changing.AlterableConfig]) -> list[Operation]:
 
 
 async def _altered(
-    resource: _Resource, twice: set[str], ways: Mapping[int, _Alter], validate_only: bool
+    resource: _AlteredResource, twice: set[str], ways: Mapping[int, _Alter], validate_only: bool
 ) -> tuple[int, str | None]:
     """Change one resource's settings; an error code, and a sentence where it is one."""
     try:
         check_once(_name(resource), twice)
+        check_count("settings", len(resource.configs))
         alter = ways.get(resource.resource_type)
         if alter is None:
             raise _no_such_resource(resource)
@@ -333,6 +338,17 @@ async def list_config_resources(context: Context, call: Call) -> ListConfigResou
             ConfigResource(str(number), ResourceType.BROKER_LOGGER) for number in image.brokers
         ]
     if ResourceType.GROUP in wanted:
-        names = await configured_groups(context)
+        names = await _configured_groups(context, is_all_asked=not request.resource_types)
         resources += [ConfigResource(name, ResourceType.GROUP) for name in names]
     return ListConfigResourcesResponse(config_resources=resources)
+
+
+async def _configured_groups(context: Context, *, is_all_asked: bool) -> list[str]:
+    try:
+        return await GroupSettingsCall(context).configured()
+    except PenstockError as error:
+        # Nothing else needs a coordinator, and whoever asks for everything mostly means something
+        # else, such as topics; who asks for groups is told.
+        if is_all_asked and error.retriable:
+            return []
+        raise

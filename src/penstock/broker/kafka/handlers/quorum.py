@@ -32,6 +32,7 @@ _UNKNOWN: Final = -1
 async def describe_quorum(context: Context, call: Call) -> DescribeQuorumResponse:
     request: DescribeQuorumRequest = call.request
     check_count("topics", len(request.topics))
+    check_count("partitions", sum(len(topic.partitions) for topic in request.topics))
     if [(topic.topic_name, _numbers(topic)) for topic in request.topics] != [(_TOPIC, [0])]:
         return DescribeQuorumResponse(error_message=None, topics=_refused(request))
     quorum = await context.registry.describe_quorum()

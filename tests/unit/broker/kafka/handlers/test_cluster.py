@@ -9,6 +9,11 @@ import pytest
 
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
+from penstock.protocol.kafka.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from penstock.protocol.kafka.messages.describe_acls import DescribeAclsRequest
 from penstock.protocol.kafka.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.kafka.messages.describe_log_dirs import (
@@ -18,7 +23,7 @@ from penstock.protocol.kafka.messages.describe_log_dirs import (
 from penstock.storage.os_files import OsDirectory
 from tests.kafka_support import kafka_running
 from tests.support import batch
-from tests.unit.broker.kafka.talk import create, fill
+from tests.unit.broker.kafka.talk import codes, create, fill
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -68,6 +73,29 @@ async def test_all_partitions(tmp_path: Path) -> None:
         assert counts["orders"] == 3
         assert folder.log_dir == str(tmp_path)
         assert folder.total_bytes > folder.usable_bytes > 0
+
+
+async def test_of_copies_that_are_to_move_there_are_no_more_than_names_in_a_call() -> None:
+    """The answer has no place for one refusal of all, so the connection ends."""
+    async with kafka_running() as (_, client):
+        await create(client)
+        request = DescribeLogDirsRequest(None)
+        (found,) = (await client.call(apis.DESCRIBE_LOG_DIRS, 4, request)).results
+
+        def asked(count: int) -> AlterReplicaLogDirsRequest:
+            halves = [list(range(count // 2)), list(range(count // 2, count))]
+            topics = [AlterReplicaLogDirTopic("orders", numbers) for numbers in halves]
+            return AlterReplicaLogDirsRequest([AlterReplicaLogDir(found.log_dir, topics)])
+
+        response = await client.call(apis.ALTER_REPLICA_LOG_DIRS, 2, asked(10_000))
+        (topic,) = response.results
+        assert len(topic.partitions) == 10_000
+        assert codes(topic.partitions)[:2] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        await client.send(apis.ALTER_REPLICA_LOG_DIRS, 2, asked(10_001))
+        assert await client.is_closed()
 
 
 @pytest.mark.parametrize("version", range(1, 4))

@@ -233,6 +233,24 @@ async def test_a_resource_named_twice_is_not_changed() -> None:
         assert codes(response.responses) == [ErrorCode.INVALID_REQUEST] * 2
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("orders", TOPIC), ("1", BROKER), ("1", BROKER_LOGGER), ("g", GROUP)]
+)
+async def test_too_many_settings_are_counted_before_any_is_looked_at(name: str, kind: int) -> None:
+    """The last is one too many, and there twice."""
+    changes = [(f"setting-{number}", DELETE, None) for number in range(10_000)]
+    async with kafka_running() as (_, client):
+        await create(client)
+        refused = await change(client, *changes, changes[0], name=name, kind=kind)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert "names 10001 settings: 10000 is the limit" in refused.error_message
+        if kind != BROKER_LOGGER:
+            given: dict[str, str | None] = {f"setting-{number}": "1" for number in range(10_001)}
+            refused = await replace(client, given, name, kind)
+            assert refused.error_code == ErrorCode.INVALID_REQUEST
+            assert "names 10001 settings: 10000 is the limit" in refused.error_message
+
+
 async def test_two_who_change_one_list_at_once_both_do() -> None:
     async with kafka_running() as (broker, client):
         other = await connect(broker)
