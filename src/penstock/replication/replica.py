@@ -249,6 +249,7 @@ class Replica:
         self.has_left = True
         self.accepts = False
         self._waiting.fail_after(-1, reason)
+        self.deletions.leave(reason)
         if self.is_leader:
             self._lose_leadership()
 
