@@ -1,8 +1,9 @@
 """What was asked of topics at each broker of a cluster, what was answered, and what must hold.
 
 The promise: creations and deletions of a name take place one after another, each between its call
-and its answer, whichever brokers are asked (they are linearizable). What a broker shows may lag
-behind, but never goes back, and never behind what that broker itself has answered. Not who asks.
+and its answer, whichever brokers are asked (they are linearizable). Looks are not: each is of one
+broker's image, which may lag behind the others', but never goes back, and never behind what that
+broker itself has answered. Nothing is said of brokers that die meanwhile, and not who asks.
 The invariant: a topic is told apart from others of its name by its id.
 """
 
