@@ -181,6 +181,8 @@ class Topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
             topic = self._registry.image.topics[name]
             await self._remove(name, self._leaders.as_deleted(topic))
+            if topic.deleting:
+                raise UnknownTopic(f"There is no topic {name!r} any more: it was being deleted.")
 
     async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
         """Change some settings, and take others back to the broker's defaults."""

@@ -111,6 +111,11 @@ async def test_a_topic_that_another_broker_is_deleting_is_in_nobodys_way() -> No
         await life.registry.begin_deletion("orders", None)
         with pytest.raises(UnknownTopic):
             life.topics.find("orders")
+        with pytest.raises(UnknownTopic):
+            await life.topics.delete("orders")
+        assert not life.registry.image.topics, "it helps all the same"
+        first = await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.registry.begin_deletion("orders", None)
         async with asyncio.timeout(10):
             made = await life.topics.create("orders", 1, {}, placement=[ids(1)])
         assert made.id != first.id
