@@ -36,17 +36,25 @@ class Wakings:
         self._due.append(readers)
 
     def _take_turn(self) -> None:
-        due = self._due
-        for _ in range(READERS_WOKEN_PER_TURN_MAX):
-            # It stays there meanwhile, or `note` would plan another turn.
-            readers = due[0]
+        try:
+            for _ in range(READERS_WOKEN_PER_TURN_MAX):
+                if not self._due:
+                    break
+                self._wake_one()
+        finally:
+            # Whatever ended this one, or `note` would count on it for good.
+            if self._due:
+                self._call_soon(self._take_turn)
+
+    def _wake_one(self) -> None:
+        # It stays there meanwhile, or `note` would plan another turn.
+        readers = self._due[0]
+        try:
             readers.wake_next()
-            due.popleft()
+        finally:
+            self._due.popleft()
             if readers.is_due:
-                due.append(readers)
-            if not due:
-                return
-        self._call_soon(self._take_turn)
+                self._due.append(readers)
 
 
 class Readers:

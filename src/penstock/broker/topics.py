@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
@@ -95,13 +96,25 @@ class Topics:
         count, kept = self._checked(name, partitions, settings, internal=internal)
         async with self._changing:
             self._check_room()
-            topic = await self._registry.create_topic(
+            make = partial(
+                self._registry.create_topic,
                 name,
                 count,
                 kept,
                 replication_factor=replication_factor or self.replicas_default,
                 placement=placement,
             )
+            try:
+                topic = await make()
+            except TopicExists:
+                await self._registry.catch_up()
+                there = self._registry.image.topics.get(name)
+                if there is not None and not there.deleting:
+                    raise
+                # Whoever asks is told that there is none, so it must not be in the way.
+                if there is not None:
+                    await self._remove(name)
+                topic = await make()
             await self._assignment.follow()
             if (error := self._partitions.offline(name)) is not None:
                 await self._remove(name)
@@ -168,6 +181,8 @@ class Topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
             topic = self._registry.image.topics[name]
             await self._remove(name, self._leaders.as_deleted(topic))
+            if topic.deleting:
+                raise UnknownTopic(f"There is no topic {name!r} any more: it was being deleted.")
 
     async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
         """Change some settings, and take others back to the broker's defaults."""

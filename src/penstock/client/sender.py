@@ -241,6 +241,8 @@ class Sender:
         else:
             lane.sent.remove(batch)
             self._fail(lane, batch, error)
+            if not lane.sent and not lane.ready:
+                self._forget_failing(lane)
             if isinstance(error, TopicClaimed):
                 self._on_claimed(error)
 
@@ -308,6 +310,8 @@ class Sender:
         """Say once, after a while, what the lane waits for: its user sees nothing else of it until
         its time is over."""
         now_s = self._loop.time()
+        if not lane.ready:
+            self._forget_failing(lane)
         if not lane.failures or not lane.ready:
             return
         if lane.failing_since_s is None:
@@ -323,6 +327,10 @@ class Sender:
     def _tell_end(self, lane: Lane) -> None:
         if lane.is_told:
             logger.warning("%s can be written again", lane)
+        self._forget_failing(lane)
+
+    def _forget_failing(self, lane: Lane) -> None:
+        """All went well, or nothing is left that waits: what fails later is another story."""
         lane.failing_since_s = None
         lane.is_told = False
 

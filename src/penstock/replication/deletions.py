@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from penstock.model.errors import StorageError
+from penstock.model.errors import PenstockError, StorageError
 from penstock.model.removal import Removal
 from penstock.net.clock import Clock
 from penstock.replication.flusher import Flusher
@@ -40,6 +40,12 @@ class Deletions:
     def delete_before(self, offset: int, done: Done) -> None:
         self._waiting.append((offset, done))
         self._delete()
+
+    def leave(self, reason: PenstockError) -> None:
+        """Nobody waits any more, whatever becomes of what is under way."""
+        waiting, self._waiting = self._waiting, []
+        for _, done in waiting:
+            done(reason)
 
     def explain(self, removals: Iterable[Removal]) -> None:
         """Remember why offsets are gone. What is gone by now: files may still be unlinked."""

@@ -248,6 +248,7 @@ class Replica:
         nobody anything."""
         self.has_left = True
         self.accepts = False
+        self.deletions.leave(reason)
         self._waiting.fail_after(-1, reason)
         if self.is_leader:
             self._lose_leadership()

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pytest
+
 from penstock.broker.assignment import Assignment
 from penstock.broker.leaders import NO_BROKER, Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
-from penstock.model.errors import PenstockError, UnknownTopic
+from penstock.model.errors import PenstockError, TopicExists, UnknownTopic
 from penstock.model.ids import BrokerId
 from penstock.records.header import read_header
 from penstock.replication.driver import Driver
@@ -100,6 +102,28 @@ async def test_a_deleted_topic_is_removed_and_one_of_its_name_is_another() -> No
         await life.assignment.follow()
         assert life.partitions.find("orders", 0).topic_id != first
         assert not [path for path in disk.files() if path.startswith(("trash/", "set-aside/"))]
+
+
+async def test_a_topic_that_another_broker_is_deleting_is_in_nobodys_way() -> None:
+    """Whoever wants to delete it too hears that there is none; so there may be another at once."""
+    async with living(SimulatedDisk(), two_brokers()) as life:
+        first = await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.registry.begin_deletion("orders", None)
+        with pytest.raises(UnknownTopic):
+            life.topics.find("orders")
+        with pytest.raises(UnknownTopic):
+            await life.topics.delete("orders")
+        assert not life.registry.image.topics, "it helps all the same"
+        first = await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+        await life.registry.begin_deletion("orders", None)
+        async with asyncio.timeout(10):
+            made = await life.topics.create("orders", 1, {}, placement=[ids(1)])
+        assert made.id != first.id
+        # By whoever began it.
+        await life.registry.finish_deletion("orders")
+        assert life.registry.image.topic("orders").id == made.id
+        with pytest.raises(TopicExists):
+            await life.topics.create("orders", 1, {}, placement=[ids(1)])
 
 
 async def test_a_topic_deleted_while_the_broker_was_down_is_removed_at_its_start() -> None:

@@ -152,6 +152,26 @@ def test_one_that_fails_does_not_keep_the_others_from_being_woken(
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_one_that_is_stopped_by_force_does_not_keep_the_others_from_being_woken() -> None:
+    """What is no failure, as a KeyboardInterrupt, goes its way, and the next turn is planned."""
+    stage = Stage()
+    readers, [reader, _] = stage.readers("a", 2)
+    others, _ = stage.readers("b", 1)
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    reader.then = stop
+    readers.on_more()
+    others.on_more()
+    with pytest.raises(KeyboardInterrupt):
+        stage.turn()
+    assert sorted(stage.turn()) == ["a1", "b0"]
+    readers, _ = stage.readers("c", 1)
+    readers.on_more()
+    assert stage.turn() == ["c0"]
+
+
 # --- in a broker ---------------------------------------------------------------------------------
 
 

@@ -225,6 +225,30 @@ async def test_a_short_failure_is_nobody_s_concern(
     assert not [each for each in caplog.records if each.name.endswith("sender")]
 
 
+async def test_a_short_failure_long_after_what_expired_is_nobody_s_concern(
+    broker: FakeBroker,
+    mq: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A lane with nothing left is not failing, however its last messages ended."""
+    loop = asyncio.get_running_loop()
+    later_s, time_s = 0.0, loop.time
+    monkeypatch.setattr(loop, "time", lambda: time_s() + later_s)
+    broker.script[PRODUCE].extend([Busy("Very busy.")] * 10_000)
+    async with mq.producer(linger_ms=0, delivery_timeout_ms=60_000) as producer:
+        publishing = asyncio.create_task(producer.publish("orders", b"value"))
+        await broker.until(lambda: broker.count(PRODUCE) > 2)
+        later_s = 61.0
+        with pytest.raises(TimedOut):
+            await publishing
+        later_s = 100.0
+        broker.script[PRODUCE].clear()
+        broker.script[PRODUCE].extend([Busy("A little busy.")] * 2)
+        await producer.publish("orders", b"again")
+    assert not [each for each in caplog.records if each.name.endswith("sender")]
+
+
 async def test_silence_is_answered_by_a_retry(broker: FakeBroker, mq: Client) -> None:
     """R-PRO-2: no answer in time: sent again, with the same numbers."""
     broker.script[PRODUCE].append(SWALLOW)

@@ -398,7 +398,8 @@ class Process:
         log, limit = served.replica.log, served.replica.high_watermark
         offset = log.start_offset + int(share * (limit - log.start_offset))
         self._world.observer.may_delete(served, offset)
-        served.replica.delete_before(offset, lambda _: None)
+        served.calls += 1
+        served.replica.delete_before(offset, served.answered)
 
     def _refuse(self, partition: PartitionId, reply: Reply) -> None:
         """Say who leads, as far as is known here."""

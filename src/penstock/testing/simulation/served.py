@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.broker.partition import Partition
+from penstock.model.errors import PenstockError
 from penstock.raft.membership import Membership, Node
 from penstock.replication.participant import Participant
 from penstock.replication.replica import Replica
@@ -26,10 +27,15 @@ class Served:
     copy: Copy
     is_compacting: bool = False
     calls: int = 0
-    """Of producers, which have no answer yet."""
+    """Of producers and of users that delete records, which have no answer yet."""
     term_led: int = -1
     """The last that it was seen to lead in."""
     high_watermark_seen: int = 0
+
+    def answered(self, error: PenstockError | None) -> None:
+        """One of the calls was, for good or ill."""
+        del error
+        self.calls -= 1
 
     @property
     def replica(self) -> Replica:

@@ -24,6 +24,7 @@ from penstock.model.errors import CorruptLog
 from tests.consumer_model import topic_id
 from tests.golden.groups.share_script import ShareScript
 from tests.golden_files import run_golden
+from tests.support import lines_run
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "groups" / "share").glob("*.txt"))
 TOPICS = {"orders": TopicFacts(topic_id("orders"), 10)}
@@ -116,6 +117,23 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
     assert effects.records
     again, effects = beat(group, "m", joined.member_epoch)
     assert (again.assignment, effects.records) == (None, [])
+
+
+def test_a_steady_heartbeat_costs_the_same_in_a_crowd() -> None:
+    """All members beat all the time: what each costs may not grow with them."""
+
+    def lines(members: int) -> int:
+        group = ShareGroup("g", ShareGroupConfig())
+        names = [f"m{number}" for number in range(members)]
+        for name in names:
+            beat(group, name)
+        now_ms = 5_000
+        epoch = beat(group, "m0", 1, now_ms)[0].member_epoch
+        for name in names:
+            beat(group, name, epoch, now_ms)
+        return lines_run(lambda: [beat(group, name, epoch, now_ms) for name in names[:50]])
+
+    assert lines(800) < 1.2 * lines(100)
 
 
 def records_of(*members: str) -> dict[bytes, bytes]:
