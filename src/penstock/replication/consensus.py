@@ -60,7 +60,7 @@ def recovered(
 
     may_lack: the log may lack some of what this copy called durable."""
     kept = saved = read_saved(directory, around.me, initial)
-    if saved.term < first_term:
+    if saved.term < first_term and log.next_offset == 0:
         # Nothing was ever written down. It is with the first election; and where there is none,
         # since a lone voter's log can outlive what the registry knows of it.
         saved = unsaved(around.me, initial, first_term)

@@ -231,3 +231,16 @@ def test_a_lone_copy_leads_in_the_term_it_begins_with_and_writes_that_down() -> 
     lost.flusher.run_all()
     assert (lost.replica.is_leader, lost.replica.term) == (True, 17)
     assert lost.replica.consensus.raft.state.terms.term_before(2) == 17
+
+
+def test_a_lone_copy_that_has_a_log_stays_in_its_term() -> None:
+    """It was lost to the registry, which has made its topic anew, with the terms of today."""
+    one = One(voters=[HERE])
+    data = memoryview(made(0, 2))
+    one.replica.propose(read_header(data), data, None)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    found = One(one.disk.after_crash("lost"), voters=[HERE], first_term=17)
+    found.flusher.run_all()
+    assert (found.replica.is_leader, found.replica.term) == (True, 0)
+    assert found.replica.consensus.raft.state.terms.term_before(2) == 0
