@@ -209,6 +209,7 @@ class Consensus:
             or self.is_busy
             or self._inbox
             or leading.transfer_to is not None
+            or leading.is_noop_due
             or not end_offset == state.terms.end_offset == state.durable_offset
             or state.commit_offset != end_offset
             or self._log.start_offset != self._told_start_offset

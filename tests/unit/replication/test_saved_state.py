@@ -244,3 +244,18 @@ def test_a_lone_copy_that_has_a_log_stays_in_its_term() -> None:
     found.flusher.run_all()
     assert (found.replica.is_leader, found.replica.term) == (True, 0)
     assert found.replica.consensus.raft.state.terms.term_before(2) == 0
+
+
+def test_a_leader_whose_first_record_found_no_room_writes_it_when_there_is_some() -> None:
+    """R-STO-6: nothing else is left to do for it, and it does not take that for rest."""
+    for capacity_bytes in range(0, 1_000, 50):
+        one = One(SimulatedDisk(), voters=[HERE], first_term=17)
+        one.disk.capacity_bytes = capacity_bytes
+        one.flusher.run_all()
+        one.disk.capacity_bytes = None
+        for _ in range(4):
+            one.clock.time_ms += 500
+            one.participant.on_time(one.clock.time_ms)
+            one.driver.end_turn()
+            one.flusher.run_all()
+        assert one.replica.is_leader, capacity_bytes
