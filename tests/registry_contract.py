@@ -23,6 +23,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import BrokerId
+from penstock.model.limits import UNHEARD_ELECTIONS_MAX
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.raft.membership import Node
 from penstock.registry.api import Registry
@@ -77,6 +78,16 @@ class RegistryContract:
                     made = await one.create_topic(f"t{number}", 1, {}, replication_factor=2)
                     assert set(made.partitions[0].replicas) == {1, number}
                     await one.create_topic(f"placed{number}", 1, {}, placement=[ids(number, 1)])
+
+    async def test_a_namesake_begins_with_a_later_term(self, cluster: Cluster) -> None:
+        """R-REP-6: whoever makes it, also where nobody was heard to lead in between."""
+        async with cluster.opened(1) as one, cluster.opened(2) as two:
+            first_terms = [
+                await _made_and_deleted(maker, deleter, last_term)
+                for maker, deleter, last_term in ((one, two, 7), (two, one, 0), (one, two, 0))
+            ]
+        most = UNHEARD_ELECTIONS_MAX
+        assert first_terms == [0, 7 + most, 7 + 2 * most]
 
     async def test_a_topic_goes_in_two_steps_and_is_remembered(self, cluster: Cluster) -> None:
         async with cluster.opened(1) as one, cluster.opened(2) as two:
@@ -245,3 +256,13 @@ class RegistryContract:
 
 def knows(registry: Registry, topic: TopicImage) -> bool:
     return registry.image.topics.get(topic.name) == topic
+
+
+async def _made_and_deleted(maker: Registry, deleter: Registry, last_term: int) -> int:
+    """Which term it began with."""
+    topic = await maker.create_topic("orders", 1, {}, replication_factor=2)
+    await eventually(lambda: "orders" in deleter.image.topics)
+    await deleter.begin_deletion("orders", None, last_term=last_term)
+    await deleter.finish_deletion("orders")
+    await eventually(lambda: "orders" not in maker.image.topics)
+    return topic.first_term

@@ -30,6 +30,12 @@ SHELL: Final = (
         "        self._waiting = Waiting()\n",
     ),
     one(
+        "a topic made anew is led in the terms of the one before",
+        "registry/facts.py",
+        "        first_term=facts.first_term,\n",
+        "        first_term=0,\n",
+    ),
+    one(
         "sent before the state is saved",
         "replication/consensus.py",
         "            if not self._save_if_due(now_ms):\n",

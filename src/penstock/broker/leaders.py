@@ -25,6 +25,8 @@ from penstock.replication.replicas import Replicas
 from penstock.replication.transport import TIMING
 
 NO_BROKER: Final = BrokerId(-1)
+# Of a leader that nobody knows. Clients take it for no news, and an older term for outdated news.
+NO_TERM: Final = -1
 # A leader that was not heard for so long is not one that clients should be sent to.
 _CLAIM_MS_MAX: Final = 2 * TIMING.election_ms
 # How long whoever makes a topic waits until it can be used, and how often that is looked at.
@@ -33,7 +35,7 @@ _LOOK_S: Final = 0.01
 
 
 class Leader(NamedTuple):
-    """Who leads a partition; NO_BROKER if nobody is known to."""
+    """Who leads a partition; NO_BROKER, and NO_TERM, if nobody is known to."""
 
     broker: BrokerId
     term: int
@@ -75,8 +77,8 @@ class Leaders:
         replicas = topic.partitions[number].replicas
         if len(replicas) == 1 and not self._is_awaited(topic, number):
             # Nobody else can lead: whoever asks there is told what is wrong.
-            return Leader(replicas[0], 0, replicas)
-        return Leader(NO_BROKER, 0, ())
+            return Leader(replicas[0], NO_TERM, replicas)
+        return Leader(NO_BROKER, NO_TERM, ())
 
     def _is_awaited(self, topic: TopicImage, number: int) -> bool:
         """Whether nothing is wrong with this broker's copy, which does not lead: it is being made,
@@ -178,6 +180,22 @@ class Leaders:
             partitions=tuple(partitions),
         )
 
+    def last_term(self, topic: TopicImage) -> int:
+        """The latest that any of the topic's partitions has reached, as far as is known here: one
+        of an election that nobody won counts too, since the next is later."""
+        known = (self._last_term(topic, number) for number in range(len(topic.partitions)))
+        return max((term for term in known if term is not None), default=topic.first_term)
+
+    def _last_term(self, topic: TopicImage, number: int) -> int | None:
+        terms = []
+        if (partition := self._partitions.get(topic.name, number)) is not None:
+            terms.append(partition.replica.consensus.raft.state.term)
+        if self._replicas is not None:
+            # Who was ever heard to lead it, however long ago.
+            heard = self._replicas.leader(PartitionId(topic.id, number), since_ms=0)
+            terms += [] if heard is None else [heard.term]
+        return max(terms, default=None)
+
     def deleted_ms_ago(self, name: str) -> int | None:
         """When a topic of this name was last deleted, as far as that is remembered. By the clocks
         of two brokers, so it may be negative."""
@@ -187,9 +205,17 @@ class Leaders:
 
     async def wait_for(self, topic: TopicImage) -> None:
         """Return when all partitions of a new topic have leaders, or after a while."""
+        await self._wait(topic, self._is_led)
+
+    async def wait_heard(self, topic: TopicImage) -> None:
+        """Return when the terms of all partitions are known here, or after a while: a broker that
+        has no copy and was just started has not heard yet who leads."""
+        await self._wait(topic, lambda topic, number: self._last_term(topic, number) is not None)
+
+    async def _wait(self, topic: TopicImage, holds: Callable[[TopicImage, int], bool]) -> None:
         give_up_at = self._clock.monotonic() + _ELECTION_S_MAX
         for number in range(len(topic.partitions)):
-            while not self._is_led(topic, number):
+            while not holds(topic, number):
                 if self._clock.monotonic() >= give_up_at:
                     return
                 await asyncio.sleep(_LOOK_S)

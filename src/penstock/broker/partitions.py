@@ -258,6 +258,7 @@ class Partitions:
             log,
             folder,
             initial=Membership(frozenset(topic.partitions[number].voters)),
+            first_term=topic.first_term,
             durability=config.durability,
             around=self._around,
             min_insync_replicas=config.min_insync_replicas,

@@ -176,6 +176,8 @@ class Topics:
 
     async def delete(self, name: str) -> None:
         check_public(name)
+        if (known := self._registry.image.topics.get(name)) is not None:
+            await self._leaders.wait_heard(known)
         async with self._changing:
             if name not in self._registry.image.topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
@@ -295,7 +297,8 @@ class Topics:
         users never had the topic, or it was remembered when its deletion began."""
         if not self._registry.image.topics[name].deleting:
             try:
-                await self._registry.begin_deletion(name, deletion)
+                last_term = self._leaders.last_term(self._registry.image.topics[name])
+                await self._registry.begin_deletion(name, deletion, last_term=last_term)
             except StorageError:
                 if self._registry.image.topics[name].deleting:
                     # A restart will delete it, so nothing more may be acknowledged in it.

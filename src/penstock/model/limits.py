@@ -69,6 +69,12 @@ DELETED_PARTITIONS_MAX: Final = 10_000
 # For so long nobody's use of a deleted topic makes it again: longer than it takes those that use it
 # to notice, and shorter than a producer waits for a topic (a minute, in Kafka's).
 DELETED_TOPIC_STAYS_MS: Final = 30_000
+# Elections of a topic that whoever deletes it may not have heard of: they are one or two, unless he
+# is cut off, and each takes its second.
+UNHEARD_ELECTIONS_MAX: Final = 10
+# The latest term that a topic begins in: it is an int32 in batches and for Kafka's clients, and
+# half of them are left for its elections. Some ninety million deletions of replicated topics.
+FIRST_TERM_MAX: Final = 2**30
 
 # --- connections -------------------------------------------------------------------------------
 

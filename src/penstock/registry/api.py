@@ -51,8 +51,11 @@ class Registry(Protocol):
         them. topic_id: of one that was lost. TopicExists if there is one."""
         ...
 
-    async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
-        """Mark the topic: nobody sees it any more, its data may go. Remember the deletion."""
+    async def begin_deletion(
+        self, name: str, deletion: DeletedTopic | None, *, last_term: int = 0
+    ) -> TopicImage:
+        """Mark the topic: nobody sees it any more, its data may go. Remember the deletion.
+        last_term: the latest that it is known to have reached; its namesakes begin later."""
         ...
 
     async def finish_deletion(self, name: str) -> None:

@@ -96,7 +96,8 @@ def _topic_change_fields(
             }
         case BeginDeletion():
             deletion = None if change.deletion is None else deletion_fields(change.deletion)
-            return {"kind": "begin_deletion", "name": change.name, "deletion": deletion}
+            fields = {"kind": "begin_deletion", "name": change.name, "deletion": deletion}
+            return fields if change.last_term is None else fields | {"last_term": change.last_term}
         case FinishDeletion():
             return {"kind": "finish_deletion", "name": change.name, "id": change.id}
         case ChangeSettings():
@@ -173,6 +174,7 @@ def _begin_deletion(fields: Fields) -> Change:
     return BeginDeletion(
         name=_name(fields["name"]),
         deletion=None if deletion is None else read_deletion(deletion),
+        last_term=number(fields, "last_term", INT64_MAX) if "last_term" in fields else None,
     )
 
 

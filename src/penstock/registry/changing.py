@@ -85,8 +85,11 @@ class ChangingRegistry(ABC):
         await self._with_all_brokers(create)
         return self._changed(name)
 
-    async def begin_deletion(self, name: str, deletion: DeletedTopic | None) -> TopicImage:
-        await self.change(changes.BeginDeletion(name=name, deletion=deletion))
+    async def begin_deletion(
+        self, name: str, deletion: DeletedTopic | None, *, last_term: int = 0
+    ) -> TopicImage:
+        change = changes.BeginDeletion(name=name, deletion=deletion, last_term=last_term)
+        await self.change(change)
         return self._changed(name)
 
     async def finish_deletion(self, name: str) -> None:

@@ -25,7 +25,12 @@ from penstock.registry.facts import (
     RegisterBroker,
     apply,
 )
-from penstock.registry.facts_json import broker_settings_fields, read_broker_settings
+from penstock.registry.facts_json import (
+    broker_settings_fields,
+    first_term_fields,
+    read_broker_settings,
+    read_first_term,
+)
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
 from penstock.registry.quorum import Quorum, Voter
 from penstock.storage.files import Directory, typed
@@ -142,6 +147,7 @@ class EmbeddedRegistry(ChangingRegistry):
                 },
                 # Earlier versions did not remember them.
                 deleted_topics=tuple(map(_deletion, fields.get("deleted_topics", ()))),
+                first_term=read_first_term(fields),
                 broker_settings=read_broker_settings(fields),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -171,6 +177,7 @@ def _encoded(facts: Facts) -> bytes:
                     "partitions": len(topic.partitions),
                     "settings": dict(topic.settings),
                     "deleting": topic.deleting,
+                    **first_term_fields(topic.first_term),
                 }
                 for topic in facts.topics.values()
             ],
@@ -183,6 +190,7 @@ def _encoded(facts: Facts) -> bytes:
                 }
                 for topic in facts.deleted_topics
             ],
+            **first_term_fields(facts.first_term),
             **broker_settings_fields(facts.broker_settings),
         }
     ).encode()
@@ -195,6 +203,7 @@ def _topic(entry: dict[str, Any], here: PartitionImage) -> TopicImage:
         partitions=(here,) * int(entry["partitions"]),
         settings={str(key): str(value) for key, value in entry["settings"].items()},
         deleting=bool(entry["deleting"]),
+        first_term=read_first_term(entry),
     )
 
 

@@ -20,6 +20,7 @@ from penstock.model.errors import (
     TopicExists,
 )
 from penstock.model.ids import BrokerId, TopicId
+from penstock.model.limits import FIRST_TERM_MAX, UNHEARD_ELECTIONS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.raft.membership import Node
 from penstock.registry.image import (
@@ -66,6 +67,9 @@ class Facts:
     drained: frozenset[BrokerId] = frozenset()
     topics: Mapping[str, TopicImage] = field(default_factory=lambda: MappingProxyType({}))
     deleted_topics: tuple[DeletedTopic, ...] = ()
+    first_term: int = 0
+    """Which term the next topic begins with: none that was deleted was led in a later one. One for
+    all of them, since deletions are forgotten and clients remember."""
     next_producer_id: int = 0
 
     def image(
@@ -134,10 +138,14 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginDeletion:
-    """Nobody sees the topic any more. Without a deletion nothing is remembered of it."""
+    """Nobody sees the topic any more. Without a deletion nothing is remembered of it, but the
+    terms that it was led in."""
 
     name: str
     deletion: DeletedTopic | None
+    last_term: int | None = None
+    """The latest that any of its partitions is known to have reached. None: brokers of earlier
+    versions do not say it, and what they changed must be the same for those that look later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +332,7 @@ def _create(facts: Facts, change: CreateTopic) -> Facts:
         id=change.id,
         partitions=_new_partitions(facts, change.name, change.placement),
         settings=dict(change.settings),
+        first_term=facts.first_term,
     )
     return replace(facts, topics={**facts.topics, topic.name: topic})
 
@@ -335,7 +344,25 @@ def _begin_deletion(facts: Facts, change: BeginDeletion) -> Facts:
         if change.deletion.topic_id != topic.id:
             raise ChangedMeanwhile(f"{change.name!r} was made anew meanwhile: look at it again.")
         deleted = latest_deletions((*deleted, change.deletion))
-    return replace(_with(facts, replace(topic, deleting=True)), deleted_topics=deleted)
+    return replace(
+        _with(facts, replace(topic, deleting=True)),
+        deleted_topics=deleted,
+        first_term=_first_term_after(facts, topic, change.last_term),
+    )
+
+
+def _first_term_after(facts: Facts, topic: TopicImage, last_term: int | None) -> int:
+    """Later than any leader of the topic: who has heard of that one takes what he hears of an
+    earlier for outdated, though it is of another topic of that name."""
+    if last_term is None:
+        return facts.first_term
+    is_lone = all(
+        len(partition.voters) == 1 and partition.replicas == (partition.voters[0].broker,)
+        for partition in topic.partitions
+    )
+    if not is_lone or last_term > topic.first_term:
+        last_term = max(last_term, topic.first_term) + UNHEARD_ELECTIONS_MAX
+    return max(facts.first_term, min(last_term, FIRST_TERM_MAX))
 
 
 def _finish_deletion(facts: Facts, change: FinishDeletion) -> Facts:
@@ -403,6 +430,7 @@ def _adopt(facts: Facts, adopted: Facts) -> Facts:
         topics=topics,
         broker_settings={**adopted.broker_settings, **facts.broker_settings},
         deleted_topics=latest_deletions(tuple(sorted(deleted, key=lambda each: each.at_ms))),
+        first_term=max(facts.first_term, adopted.first_term),
         next_producer_id=max(facts.next_producer_id, adopted.next_producer_id),
     )
 

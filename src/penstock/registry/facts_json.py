@@ -17,6 +17,7 @@ from penstock.model.limits import (
     BROKER_ID_MAX,
     DELETED_PARTITIONS_MAX,
     DELETED_TOPICS_MAX,
+    FIRST_TERM_MAX,
     HOST_LENGTH_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     TOPICS_MAX,
@@ -70,12 +71,14 @@ def decode_topic(data: bytes, what: str, version: int) -> TopicImage:
     return decoded(data, what, lambda fields: _topic(fields, version))
 
 
-def encode_deletions(deletions: Iterable[DeletedTopic]) -> bytes:
-    return document({"deleted_topics": [deletion_fields(each) for each in deletions]})
+def encode_deletions(deletions: Iterable[DeletedTopic], first_term: int = 0) -> bytes:
+    fields = {"deleted_topics": [deletion_fields(each) for each in deletions]}
+    return document(fields | first_term_fields(first_term))
 
 
-def decode_deletions(data: bytes, what: str) -> tuple[DeletedTopic, ...]:
-    return decoded(data, what, _deletions)
+def decode_deletions(data: bytes, what: str) -> tuple[tuple[DeletedTopic, ...], int]:
+    """The latest, and which term topics begin with since."""
+    return decoded(data, what, lambda fields: (_deletions(fields), read_first_term(fields)))
 
 
 def encode_cluster(
@@ -126,6 +129,7 @@ def facts_fields(facts: Facts) -> dict[str, Any]:
         ],
         "deleted_topics": [deletion_fields(each) for each in facts.deleted_topics],
         "next_producer_id": facts.next_producer_id,
+        **first_term_fields(facts.first_term),
         **broker_settings_fields(facts.broker_settings),
     }
 
@@ -149,6 +153,7 @@ def read_facts(fields: Fields) -> Facts:
         broker_settings=read_broker_settings(fields),
         topics=topics,
         deleted_topics=_deletions(fields),
+        first_term=read_first_term(fields),
         next_producer_id=number(fields, "next_producer_id", INT64_MAX),
     )
 
@@ -228,6 +233,7 @@ def _topic_fields(topic: TopicImage) -> dict[str, Any]:
             [list(partition.replicas), [places[voter] for voter in partition.voters]]
             for partition in topic.partitions
         ],
+        **first_term_fields(topic.first_term),
     }
 
 
@@ -246,7 +252,17 @@ def _topic(fields: Fields, version: int) -> TopicImage:
         settings=read_settings(fields["settings"]),
         deleting=flag(fields, "deleting"),
         version=version,
+        first_term=read_first_term(fields),
     )
+
+
+def first_term_fields(first_term: int) -> dict[str, int]:
+    """Nothing where no election came before, as earlier versions have it."""
+    return {"first_term": first_term} if first_term else {}
+
+
+def read_first_term(fields: Fields) -> int:
+    return number(fields, "first_term", FIRST_TERM_MAX) if "first_term" in fields else 0
 
 
 def node_entry(node: Node) -> list[Any]:

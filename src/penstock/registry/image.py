@@ -76,6 +76,9 @@ class TopicImage:
     """Its deletion has begun and is finished at the next start if a crash comes between."""
     version: int = 0
     """How often it was changed: who changes it by what he saw says which one that was."""
+    first_term: int = 0
+    """What its partitions begin with, also those that are added: no topic of its name was led in a
+    later term before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

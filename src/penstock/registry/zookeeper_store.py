@@ -86,6 +86,7 @@ class ZooKeeperStore:
         self._controller: BrokerId | None = None
         self._topics: dict[str, TopicImage] = {}
         self._deleted: tuple[DeletedTopic, ...] = ()
+        self._first_term = 0
         self._next_producer_id = 0
         # Of the znodes that are one of a kind, as last read.
         self._versions: dict[str, int] = {}
@@ -174,6 +175,7 @@ class ZooKeeperStore:
             broker_settings=self._broker_settings,
             topics=dict(sorted(self._topics.items())),
             deleted_topics=self._deleted,
+            first_term=self._first_term,
             next_producer_id=self._next_producer_id,
         )
 
@@ -221,9 +223,9 @@ class ZooKeeperStore:
 
     def _take_single(self, path: str, data: bytes | None) -> None:
         if path == DELETED:
-            self._deleted = ()
+            self._deleted, self._first_term = (), 0
             if data is not None:
-                self._deleted = facts_json.decode_deletions(data, path)
+                self._deleted, self._first_term = facts_json.decode_deletions(data, path)
         elif path == PRODUCER_IDS:
             if data is not None:
                 self._next_producer_id = facts_json.decode_producer_ids(data, path)
@@ -260,15 +262,20 @@ class ZooKeeperStore:
                 continue
             if old is None and new is not None:
                 operations.append(Create(path, facts_json.encode_topic(new)))
+                # It begins with a term that is later than those of all that were deleted.
+                is_guarded = True
             elif old is not None and new is None:
                 operations.append(Delete(path, old.version))
                 is_deleting = True
             elif old is not None and new is not None:
                 operations.append(Replace(path, facts_json.encode_topic(new), old.version))
                 is_guarded = True
-        if is_deleting or after.deleted_topics != before.deleted_topics:
-            data = facts_json.encode_deletions(after.deleted_topics)
-            operations.append(self._replacement(DELETED, data))
+        deleted, deleted_before = (
+            facts_json.encode_deletions(facts.deleted_topics, facts.first_term)
+            for facts in (after, before)
+        )
+        if is_deleting or deleted != deleted_before:
+            operations.append(self._replacement(DELETED, deleted))
         elif is_guarded:
             operations.append(self._guard())
         old_cluster, cluster = (
@@ -286,7 +293,7 @@ class ZooKeeperStore:
     def _guard(self) -> Operation:
         version = self._versions[DELETED]
         if version == _MISSING:
-            return Create(DELETED, facts_json.encode_deletions(self._deleted))
+            return Create(DELETED, facts_json.encode_deletions(self._deleted, self._first_term))
         return Check(DELETED, version)
 
     def _replacement(self, path: str, data: bytes) -> Operation:

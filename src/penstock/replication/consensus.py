@@ -34,7 +34,7 @@ from penstock.replication.control import first_of_term, membership_batch
 from penstock.replication.copying import split
 from penstock.replication.in_sync import InSync
 from penstock.replication.parcel import Claim
-from penstock.replication.saved_state import Keeper, SaveJob, read_saved
+from penstock.replication.saved_state import Keeper, SaveJob, read_saved, unsaved
 from penstock.replication.sender import Sender
 from penstock.replication.transport import Surroundings
 from penstock.replication.writing import Owner, Writing
@@ -48,12 +48,23 @@ _FIRST_CAMPAIGN_RETRY_MS: Final = 60
 
 
 def recovered(
-    log: Log, directory: Directory, initial: Membership, around: Surroundings, *, may_lack: bool
+    log: Log,
+    directory: Directory,
+    initial: Membership,
+    around: Surroundings,
+    *,
+    first_term: int,
+    may_lack: bool,
 ) -> tuple[Raft, Keeper]:
     """The consensus as a restart finds it. StorageError.
 
     may_lack: the log may lack some of what this copy called durable."""
     kept = saved = read_saved(directory, around.me, initial)
+    if saved.term < first_term and log.next_offset == 0:
+        # Nothing was ever written down. It is with the first election; and where there is none,
+        # since a lone voter's log can outlive what the registry knows of it.
+        saved = unsaved(around.me, initial, first_term)
+        kept = kept if initial.voters == {around.me} else saved
     members = saved.memberships[-1].membership
     if may_lack and members.voters == {around.me} != members.nodes:
         # Learners may have what is lost here, and must not take what is written instead for it.
@@ -92,10 +103,14 @@ class Consensus:
         initial: Membership,
         around: Surroundings,
         *,
+        first_term: int,
         may_lack: bool,
         campaigns_at_once: bool,
     ) -> None:
-        self.raft, self._keeper = recovered(log, directory, initial, around, may_lack=may_lack)
+        self.raft, self._keeper = recovered(
+            log, directory, initial, around, first_term=first_term, may_lack=may_lack
+        )
+        self._first_term = first_term
         self._owner = owner
         self._log = log
         self._partition = partition
@@ -140,7 +155,7 @@ class Consensus:
     def _is_new(self) -> bool:
         """Whether nobody can have led yet, as far as is known here."""
         state = self.raft.state
-        return state.term == 0 and state.terms.end_offset == 0
+        return state.term <= self._first_term and state.terms.end_offset == 0
 
     @property
     def is_busy(self) -> bool:
@@ -194,6 +209,7 @@ class Consensus:
             or self.is_busy
             or self._inbox
             or leading.transfer_to is not None
+            or leading.is_noop_due
             or not end_offset == state.terms.end_offset == state.durable_offset
             or state.commit_offset != end_offset
             or self._log.start_offset != self._told_start_offset

@@ -83,15 +83,17 @@ class Replica:
         directory: Directory,
         *,
         initial: Membership,
+        first_term: int = 0,
         durability: Durability,
         around: Surroundings,
         min_insync_replicas: int = 1,
         may_lack: bool = False,
         campaigns_at_once: bool = False,
     ) -> None:
-        """initial: who had a copy when the partition was made. may_lack: the log may lack some of
-        what this copy called durable: it was not flushed, and a crash came. campaigns_at_once: if
-        the partition is new, this copy is to lead it. StorageError."""
+        """initial: who had a copy when the partition was made, and first_term: which term it began
+        with. may_lack: the log may lack some of what this copy called durable: it was not flushed,
+        and a crash came. campaigns_at_once: if the partition is new, this copy is to lead it.
+        StorageError."""
         self.name = name
         self.partition = partition
         self.log = log
@@ -123,6 +125,7 @@ class Replica:
             directory,
             initial,
             around,
+            first_term=first_term,
             may_lack=may_lack,
             campaigns_at_once=campaigns_at_once,
         )

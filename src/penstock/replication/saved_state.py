@@ -48,15 +48,16 @@ def read_saved(directory: Directory, me: Node, initial: Membership) -> SavedStat
     return unsaved(me, initial)
 
 
-def unsaved(me: Node, initial: Membership) -> SavedState:
-    """What a replica knows before it writes anything down."""
+def unsaved(me: Node, initial: Membership, first_term: int = 0) -> SavedState:
+    """What a replica knows before it writes anything down. first_term: nobody was elected in it,
+    and nobody of the partition is in an earlier one."""
     if initial.voters != {me}:
         first = MembershipAt(-1, 0, initial)
-        return SavedState(term=0, vote=None, terms=(), memberships=(first,))
+        return SavedState(term=first_term, vote=None, terms=(), memberships=(first,))
     # A lone voter elected itself in the term that a log begins with, before anybody could ask: so
     # it leads at once and writes in that term for ever, and a restart need not look for more.
-    alone = MembershipAt(-1, -1, initial)
-    return SavedState(term=0, vote=me, terms=(TermStart(0, 0),), memberships=(alone,))
+    alone, begun = MembershipAt(-1, -1, initial), TermStart(first_term, 0)
+    return SavedState(term=first_term, vote=me, terms=(begun,), memberships=(alone,))
 
 
 def encode(saved: SavedState) -> bytes:

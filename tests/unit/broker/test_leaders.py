@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from penstock.broker.company import Acquaintances
-from penstock.broker.leaders import NO_BROKER, Leaders
+from penstock.broker.leaders import NO_BROKER, NO_TERM, Leaders
+from penstock.broker.topics import Topics
 from penstock.model.errors import NotLeader, StorageFailed
 from penstock.model.ids import BrokerId
+from penstock.model.limits import UNHEARD_ELECTIONS_MAX
 from penstock.registry.facts import ExpireBroker
+from penstock.registry.image import TopicImage
 from tests.registry_support import broker, ids
-from tests.unit.broker.cluster_harness import village
+from tests.unit.broker.cluster_harness import IN_CLUSTER, Life, Village, village
 
 
 async def test_a_leader_that_the_registry_lost_is_found_while_it_is_heard() -> None:
@@ -100,3 +105,85 @@ async def test_a_lone_copy_that_cannot_be_opened_is_asked_what_is_wrong() -> Non
         assert leaders.of(topic, 1).broker == 1
         with pytest.raises(StorageFailed, match="offline"):
             leaders.find("orders", 1)
+
+
+async def test_a_topic_made_anew_is_led_in_later_terms_than_its_namesake() -> None:
+    """Clients take metadata with an older epoch for outdated, also where the topic's id is another:
+    librdkafka (#4898) produces to the former leader until its messages time out."""
+    async with village(3) as cluster:
+        topic = await cluster.create([1, 2, 3], [2, 3, 1])
+        for _ in range(2):
+            await elect_another(cluster)
+        latest = max(told(cluster, topic))
+        assert latest > 2
+        for _ in range(2):  # the second before anybody can have led
+            await remove(cluster, next(iter(cluster.up.values())))
+            topic = await cluster.registry.create_topic("orders", 1, {}, placement=[ids(1, 2, 3)])
+        await cluster.wait(lambda: cluster.leader() is not None)
+        await cluster.registry.add_partitions("orders", 2, placement=[ids(2, 3, 1)])
+        await cluster.wait(lambda: cluster.leader(1) is not None)
+        topic = cluster.registry.image.topic("orders")
+        await cluster.wait(lambda: NO_BROKER not in leaders_told(cluster, topic))
+        assert min(told(cluster, topic)) > latest
+
+
+async def test_a_broker_that_was_just_started_deletes_when_it_has_heard_who_leads() -> None:
+    """It has no copy: or the namesake would begin below terms that others have told."""
+    async with village(4) as cluster:
+        await cluster.create([1, 2, 3])
+        await elect_another(cluster)
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(4)
+        asked = await cluster.start(4)
+        removing = asyncio.create_task(removal(cluster, asked))
+        await asyncio.sleep(0)
+        await cluster.pass_ms(1_000)
+        await removing
+        last_term = leader.find().replica.term
+        assert last_term > 1
+        assert cluster.registry.facts.first_term == last_term + UNHEARD_ELECTIONS_MAX
+
+
+async def test_while_nobody_leads_no_older_term_is_told() -> None:
+    async with village(3) as cluster:
+        topic = await cluster.create([1, 2, 3])
+        await elect_another(cluster)
+        await cluster.kill(2)
+        await cluster.kill(3)
+        await cluster.wait(lambda: cluster.up[1].leaders.of(topic, 0).broker == NO_BROKER)
+        assert cluster.up[1].leaders.of(topic, 0).term == NO_TERM
+
+
+async def elect_another(cluster: Village) -> None:
+    former = cluster.leader()
+    assert former is not None
+    await cluster.kill(former.node.broker)
+    await cluster.wait(lambda: cluster.leader() not in (None, former))
+    await cluster.start(former.node.broker)
+    await cluster.pass_ms(1_000)
+
+
+async def remove(cluster: Village, life: Life) -> None:
+    """The topic, asked for at this broker."""
+    removing = asyncio.create_task(removal(cluster, life))
+    await asyncio.sleep(0)
+    # For nobody else: where no leader is known it is waited for.
+    cluster.clock.time_ms += 3_000
+    await removing
+
+
+def removal(cluster: Village, life: Life) -> Coroutine[Any, Any, None]:
+    topics = Topics(IN_CLUSTER, cluster.registry, life.partitions, life.assignment, life.leaders)
+    return topics.delete("orders")
+
+
+def told(cluster: Village, topic: TopicImage) -> list[int]:
+    """The terms of the leaders of all partitions, as all brokers tell them."""
+    numbers = range(len(topic.partitions))
+    return [each.leaders.of(topic, at).term for each in cluster.up.values() for at in numbers]
+
+
+def leaders_told(cluster: Village, topic: TopicImage) -> list[int]:
+    numbers = range(len(topic.partitions))
+    return [each.leaders.of(topic, at).broker for each in cluster.up.values() for at in numbers]

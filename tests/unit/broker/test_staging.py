@@ -370,7 +370,7 @@ async def test_topics_that_are_left_half_made_are_an_answer(
         def make(*_: object, **__: object) -> None:
             raise DiskFull
 
-        async def begin_deletion(*_: object) -> None:
+        async def begin_deletion(*_: object, **__: object) -> None:
             raise DiskFull
 
         monkeypatch.setattr(life.partitions.folders, "make", make)

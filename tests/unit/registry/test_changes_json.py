@@ -51,6 +51,7 @@ CHANGES: list[Change] = [
     CreateTopic(name="orders", id=ID, settings={"retention_ms": "5"}, placement=(ids(1, 2),)),
     BeginDeletion(name="orders", deletion=DELETION),
     BeginDeletion(name="orders", deletion=None),
+    BeginDeletion(name="orders", deletion=DELETION, last_term=5),
     FinishDeletion(name="orders", id=ID),
     ChangeSettings(name="orders", settings={"retention_ms": "6"}, version=7),
     ChangeSettings(name="orders", settings={}),
@@ -82,6 +83,7 @@ WRONG: list[dict[str, Any]] = [
     {"kind": "change_broker_settings", "broker": "me", "settings": {}, "seen": {}},
     {"kind": "change_broker_settings", "broker": "", "settings": {"colour": "1"}, "seen": {}},
     {"kind": "finish_deletion", "name": "../orders", "id": ID},
+    {"kind": "begin_deletion", "name": "orders", "deletion": None, "last_term": -1},
     {"kind": "create_topic", "name": "orders", "id": ID, "settings": {}, "placement": []},
     {"kind": "create_topic", "name": "orders", "id": ID, "settings": {}, "placement": [[1, 1]]},
     {

@@ -82,6 +82,19 @@ async def test_a_deleted_topic_is_remembered_from_the_first_step_on(tmp_path: Pa
     assert open_registry(tmp_path).image.deleted_topics == (deletion,), "made but never had"
 
 
+async def test_terms_that_were_reached_are_remembered(tmp_path: Path) -> None:
+    """Of a folder that was a cluster's; a broker on its own holds no elections."""
+    registry = open_registry(tmp_path)
+    await registry.create_topic("orders", 1, {})
+    await registry.begin_deletion("orders", None, last_term=7)
+    await registry.finish_deletion("orders")
+    first_term = (await open_registry(tmp_path).create_topic("orders", 1, {})).first_term
+    assert first_term > 7
+    again = open_registry(tmp_path)
+    assert again.image.topic("orders").first_term == first_term
+    assert (await again.create_topic("letters", 1, {})).first_term == first_term
+
+
 async def test_a_deletion_that_is_refused_is_not_remembered() -> None:
     disk = SimulatedDisk()
     registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster")

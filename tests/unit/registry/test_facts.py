@@ -15,6 +15,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.ids import BrokerId, TopicId
+from penstock.model.limits import FIRST_TERM_MAX, UNHEARD_ELECTIONS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.raft.membership import Node
 from penstock.registry.facts import (
@@ -184,6 +185,48 @@ def test_the_successor_is_not_deleted_for_the_topic_of_before() -> None:
     deletion = DeletedTopic(name="orders", topic_id=ANOTHER, at_ms=5, partitions=())
     with pytest.raises(ChangedMeanwhile):
         apply(with_orders(), BeginDeletion(name="orders", deletion=deletion))
+
+
+def remade(facts: Facts, last_term: int | None, *placement: tuple[BrokerId, ...]) -> Facts:
+    """The topic is deleted, and another made under its name."""
+    deletion = BeginDeletion(name="orders", deletion=None, last_term=last_term)
+    facts = apply(facts, deletion)
+    facts = apply(facts, FinishDeletion(name="orders", id=facts.topics["orders"].id))
+    return apply(facts, creation(*placement))
+
+
+def test_a_namesake_begins_above_all_terms_that_came_before() -> None:
+    facts = remade(with_orders(), 7, ids(1, 2))
+    assert facts.topic("orders").first_term == 7 + UNHEARD_ELECTIONS_MAX
+    again = remade(facts, 0, ids(1, 2))
+    first_term = 7 + 2 * UNHEARD_ELECTIONS_MAX
+    assert again.topic("orders").first_term == first_term, "though nobody was heard to lead it"
+    added = apply(again, AddPartitions(name="orders", first=1, placement=(ids(2, 3),)))
+    assert added.topic("orders").first_term == first_term
+    another = apply(added, replace(creation(ids(1)), name="letters"))
+    assert another.topic("letters").first_term == first_term, "its namesakes may be forgotten"
+
+
+def test_where_nobody_can_have_been_elected_terms_do_not_rise() -> None:
+    """A lone copy leads in the term that it begins with, and so on a broker on its own all do: what
+    they begin with need not be written down there."""
+    facts = remade(apply(of_three(), creation(ids(1), ids(2))), 0, ids(3))
+    assert facts.topic("orders").first_term == 0
+    assert remade(facts, 2, ids(3)).topic("orders").first_term == 2 + UNHEARD_ELECTIONS_MAX
+    moves = (Move("orders", 0, ids(1)),)
+    moved = apply(facts, ChangeTargets(moves=moves, seen=seen(facts.topic("orders"))))
+    assert remade(moved, 0, ids(3)).topic("orders").first_term == UNHEARD_ELECTIONS_MAX
+
+
+def test_a_deletion_of_before_terms_were_told_means_what_it_meant() -> None:
+    """Or meta servers that look at it again would differ from one that keeps what came of it."""
+    assert remade(with_orders(), None, ids(1, 2)).topic("orders").first_term == 0
+
+
+def test_terms_that_topics_begin_with_leave_room_for_elections() -> None:
+    facts = remade(with_orders(), 2**31 - 1, ids(1, 2))
+    assert facts.topic("orders").first_term == FIRST_TERM_MAX
+    assert remade(facts, FIRST_TERM_MAX, ids(1)).topic("orders").first_term == FIRST_TERM_MAX
 
 
 def test_a_broker_is_drained_alive_or_dead_if_it_is_known_at_all() -> None:

@@ -46,6 +46,7 @@ FACTS = Facts(
     broker_settings={"": {"retention_ms": "6"}, "2": {"batch_bytes_max": "2000"}},
     topics={"orders": ORDERS},
     deleted_topics=(DELETION,),
+    first_term=17,
     next_producer_id=3000,
 )
 
@@ -55,8 +56,11 @@ def test_each_document_reads_back() -> None:
     assert facts_json.decode_topic(facts_json.encode_topic(ORDERS), "t", 4) == ORDERS
     one = broker(1, host="rack-1")
     assert facts_json.decode_broker(facts_json.encode_broker(one), "b") == one
-    deletions = facts_json.encode_deletions([DELETION])
-    assert facts_json.decode_deletions(deletions, "d") == (DELETION,)
+    later = replace(ORDERS, first_term=17)
+    assert facts_json.decode_topic(facts_json.encode_topic(later), "t", 4) == later
+    for first_term in (0, 17):
+        deletions = facts_json.encode_deletions([DELETION], first_term)
+        assert facts_json.decode_deletions(deletions, "d") == ((DELETION,), first_term)
     for settings in (FACTS.broker_settings, {}):
         stamp = facts_json.encode_cluster("cluster", ids(7, 2), settings)
         assert facts_json.decode_cluster(stamp, "c") == ("cluster", frozenset(ids(2, 7)), settings)
@@ -68,6 +72,17 @@ def test_the_largest_topic_fits_into_a_znode() -> None:
     partition = placed(ids(1001, 1002, 1003), voters)
     topic = replace(ORDERS, partitions=(partition,) * PARTITIONS_PER_TOPIC_MAX)
     assert len(facts_json.encode_topic(topic)) < ZNODE_BYTES_MAX // 2
+
+
+def test_documents_of_before_terms_were_remembered() -> None:
+    """They say nothing of the term that topics begin with; and where there is nothing to say,
+    neither do those of today, which earlier versions can read."""
+    for encoded in (
+        facts_json.encode_facts(replace(FACTS, first_term=0)),
+        facts_json.encode_topic(ORDERS),
+        facts_json.encode_deletions([DELETION]),
+    ):
+        assert b"first_term" not in encoded
 
 
 HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {

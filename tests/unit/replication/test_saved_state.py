@@ -14,6 +14,7 @@ from penstock.raft.membership import Membership, MembershipAt, Node
 from penstock.raft.messages import VoteAnswer, VoteRequest
 from penstock.raft.state import SavedState, Timing
 from penstock.raft.terms import TermHistory, TermStart
+from penstock.records.header import read_header
 from penstock.replication.saved_state import (
     RAFT_JOURNAL,
     Keeper,
@@ -25,6 +26,7 @@ from penstock.replication.saved_state import (
 )
 from penstock.storage.journal import write_journal
 from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
+from tests.unit.replication.harness import ME as HERE
 from tests.unit.replication.harness import One, made
 
 ME, OTHER, THIRD = Node(1, 2**62), Node(2, 7), Node(3, 0)
@@ -201,3 +203,59 @@ def test_a_term_that_begins_later_than_expected_is_saved_so_before_it_is_written
     one.append(3, (1, 4), made(4, 1, term=3))
     one.flusher.run_all()
     assert saved_terms(one) == [(1, 0), (3, 4)]
+
+
+def test_a_namesake_s_first_election_is_of_a_later_term() -> None:
+    """Whoever knows of the topic that had the name before takes earlier ones for outdated."""
+    one = One(first_term=17, campaigns_at_once=True)
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    assert {request.term for request in one.said() if isinstance(request, VoteRequest)} == {18}
+    assert one.flusher.jobs == [], "what the registry says need not be written down"
+    one.receive(VoteRequest(term=18, last_term=0, end_offset=0, is_trial=False))
+    one.flusher.run_all()
+    again = One(one.disk.after_crash("lost"), first_term=17)
+    assert again.participant.term == 18
+
+
+def test_a_lone_copy_leads_in_the_term_it_begins_with_and_writes_that_down() -> None:
+    """Its log may be all that is left, and must be found in the term that it was written in."""
+    one = One(voters=[HERE], first_term=17)
+    one.flusher.run_all()
+    assert (one.replica.is_leader, one.replica.term) == (True, 17)
+    data = memoryview(made(0, 2))
+    one.replica.propose(read_header(data), data, None)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    lost = One(one.disk.after_crash("lost"), voters=[HERE])
+    lost.flusher.run_all()
+    assert (lost.replica.is_leader, lost.replica.term) == (True, 17)
+    assert lost.replica.consensus.raft.state.terms.term_before(2) == 17
+
+
+def test_a_lone_copy_that_has_a_log_stays_in_its_term() -> None:
+    """It was lost to the registry, which has made its topic anew, with the terms of today."""
+    one = One(voters=[HERE])
+    data = memoryview(made(0, 2))
+    one.replica.propose(read_header(data), data, None)
+    one.driver.end_turn()
+    one.flusher.run_all()
+    found = One(one.disk.after_crash("lost"), voters=[HERE], first_term=17)
+    found.flusher.run_all()
+    assert (found.replica.is_leader, found.replica.term) == (True, 0)
+    assert found.replica.consensus.raft.state.terms.term_before(2) == 0
+
+
+def test_a_leader_whose_first_record_found_no_room_writes_it_when_there_is_some() -> None:
+    """R-STO-6: nothing else is left to do for it, and it does not take that for rest."""
+    for capacity_bytes in range(0, 1_000, 50):
+        one = One(SimulatedDisk(), voters=[HERE], first_term=17)
+        one.disk.capacity_bytes = capacity_bytes
+        one.flusher.run_all()
+        one.disk.capacity_bytes = None
+        for _ in range(4):
+            one.clock.time_ms += 500
+            one.participant.on_time(one.clock.time_ms)
+            one.driver.end_turn()
+            one.flusher.run_all()
+        assert one.replica.is_leader, capacity_bytes

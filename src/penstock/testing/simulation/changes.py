@@ -11,6 +11,7 @@ from typing import Final
 
 from penstock.raft.membership import Membership
 from penstock.testing.simulation.cluster import Cluster
+from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.plan import PartitionPlan
 from penstock.testing.simulation.served import Served
 
@@ -45,8 +46,15 @@ class Changes:
         cluster = self._cluster
         plan = self._random.choice(cluster.partitions)
         cluster.timeline.run_while(lambda: not self._calls(plan), _CALLS_MS_MAX)
-        asked = [cluster.machines[served.node.broker] for served in cluster.leaders(plan.id)]
-        cluster.remake(plan, tuple(self._random.sample(plan.replicas, len(plan.replicas))))
+        leading = [cluster.machines[served.node.broker] for served in cluster.leaders(plan.id)]
+        running = [each for each in cluster.machines.values() if each.process is not None]
+        nodes = frozenset(cluster.machines[broker].node for broker in plan.replicas)
+        if not running or not cluster.operator.is_prudent(Membership(nodes)):
+            return
+        asked = leading or [self._random.choice(running)]
+        last_term = max(_last_term(machine, plan) for machine in asked)
+        replicas = tuple(self._random.sample(plan.replicas, len(plan.replicas)))
+        cluster.remake(plan, replicas, last_term)
         for machine in asked:
             machine.do(cluster.operator.follow)
 
@@ -87,3 +95,14 @@ class Changes:
             machine = self._cluster.machines[served.node.broker]
             participant = served.participant
             machine.do(lambda _, each=participant: each.transfer(node))  # type: ignore[misc]
+
+
+def _last_term(machine: Machine, plan: PartitionPlan) -> int:
+    """The latest of the partition that is known there, as `broker.leaders` has it."""
+    assert machine.process is not None
+    served = machine.process.partitions.get(plan.id)
+    heard = machine.process.replicas.leader(plan.id, since_ms=0)
+    return max(
+        plan.first_term if served is None else served.participant.term,
+        plan.first_term if heard is None else heard.term,
+    )

@@ -9,7 +9,7 @@ is given to remember.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from penstock.raft.membership import Membership, Node
 from penstock.raft.terms import TermHistory
@@ -42,6 +42,20 @@ def one_leader_per_term(leaders: dict[int, Node], term: int, node: Node) -> None
     first = leaders.setdefault(term, node)
     if first != node:
         raise Violation(f"two leaders in term {term}: {first} and {node}")
+
+
+def terms_of_a_name_never_go_back(led: dict[int, tuple[int, int]], topic: int, term: int) -> None:
+    """Clients take older terms for outdated, though the topic is another of its name. led: in which
+    terms each was led, the least and the latest, by the order that they were made in; the term is
+    added."""
+    least, latest = led.get(topic, (term, term))
+    led[topic] = min(least, term), max(latest, term)
+    for former, later in pairwise(sorted(led)):
+        if led[former][1] > led[later][0]:
+            raise Violation(
+                f"a topic was led in term {led[former][1]}, and the next of its name is in term "
+                f"{led[later][0]}"
+            )
 
 
 def leader_is_complete(truth: Truth, copy: Copy) -> None:

@@ -17,6 +17,7 @@ from penstock.testing.simulation.operators import Operator
 from penstock.testing.simulation.plan import PartitionPlan, Plan, partition_id
 from penstock.testing.simulation.process import Process
 from penstock.testing.simulation.served import Served
+from penstock.testing.simulation.topics import Topics
 from penstock.testing.simulation.trace import Trace
 from penstock.testing.simulation.world import World
 
@@ -40,6 +41,7 @@ class Cluster:
         self.counts = self.world.counts
         self.machines = {broker: Machine(self.world, broker) for broker in plan.brokers}
         self.operator = Operator(self.world, self.machines)
+        self.topics = Topics(plan)
         self.idempotent: list[IdempotentProducer] = []
         self.others: list[PlainProducer | Reader] = []
         # Of clients, which no two have.
@@ -77,13 +79,17 @@ class Cluster:
         for _ in range(self.plan.readers):
             self.others.append(Reader(*about, next(self._numbers), plan))
 
-    def remake(self, plan: PartitionPlan, replicas: tuple[int, ...]) -> None:
-        """Delete the topic, and make another of its name, with clients of its own."""
+    def remake(self, plan: PartitionPlan, replicas: tuple[int, ...], last_term: int) -> None:
+        """Delete the topic, and make another of its name, with clients of its own.
+
+        last_term: the latest that is known to whoever is asked for it."""
         self._partition_count += 1
+        made = partition_id(self._partition_count)
         by = replace(
             plan,
-            id=partition_id(self._partition_count),
+            id=made,
             voters=tuple(self.machines[broker].node for broker in replicas),
+            first_term=self.topics.remake(plan.name.topic, made.topic_id, replicas, last_term),
         )
         self.operator.replace(plan, by)
         for producer in [each for each in self.idempotent if each.plan is plan]:

@@ -45,6 +45,8 @@ class Observer:
 
     def __init__(self, timeline: Timeline, history: History) -> None:
         self.watches: dict[PartitionId, Watch] = {}
+        # By name, and by which of that name it is.
+        self._terms: dict[str, dict[int, tuple[int, int]]] = {}
         self._timeline = timeline
         self._history = history
         self._ears = Ears(timeline)
@@ -78,6 +80,8 @@ class Observer:
             served.term_led = term
             self._timeline.note(str(served.node), f"leads {served.plan.name} in term {term}")
             checkers.one_leader_per_term(watch.leaders, term, served.node)
+            led = self._terms.setdefault(served.plan.name.topic, {})
+            checkers.terms_of_a_name_never_go_back(led, int(served.plan.id.topic_id, 16), term)
             # One that was elected and paused may lead when somebody leads in a later term, until it
             # hears of that: it need not have what was committed since.
             is_latest = term == max(watch.leaders)

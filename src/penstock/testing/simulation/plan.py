@@ -29,6 +29,7 @@ class PartitionPlan:
     config: TopicConfig
     voters: tuple[Node, ...]
     """Of them the first is to lead at first."""
+    first_term: int = 0
 
     @property
     def replicas(self) -> tuple[int, ...]:

@@ -173,6 +173,7 @@ class Process:
             log,
             folder,
             initial=initial,
+            first_term=plan.first_term,
             durability=plan.config.durability,
             around=self._around,
             may_lack=plan.config.durability == "os" and not is_clean,

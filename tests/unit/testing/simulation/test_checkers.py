@@ -54,6 +54,15 @@ def test_one_leader_per_term() -> None:
         checkers.one_leader_per_term(leaders, 2, A)
 
 
+def test_terms_of_a_name_never_go_back() -> None:
+    led: dict[int, tuple[int, int]] = {}
+    for topic, term in ((1, 0), (1, 3), (2, 3), (1, 2), (4, 7), (2, 7)):
+        checkers.terms_of_a_name_never_go_back(led, topic, term)
+    for topic, term in ((1, 4), (4, 6)):
+        with pytest.raises(Violation, match="of its name is in term"):
+            checkers.terms_of_a_name_never_go_back(dict(led), topic, term)
+
+
 def test_leader_is_complete() -> None:
     known = truth(fact(0), fact(1))
     checkers.leader_is_complete(known, copy(A, [batch(0, fact(0), fact(1)), batch(2, fact(9))]))

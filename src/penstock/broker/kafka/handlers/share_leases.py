@@ -30,7 +30,7 @@ from penstock.broker.kafka.share_messages import (
     settlements,
     wanted,
 )
-from penstock.broker.leaders import NO_BROKER
+from penstock.broker.leaders import NO_BROKER, NO_TERM
 from penstock.broker.partition import Partition
 from penstock.broker.share_sessions import (
     FINAL_EPOCH,
@@ -335,7 +335,7 @@ def _leader(context: Context, key: Key, error: PenstockError) -> tuple[int, int]
         if topic is not None and 0 <= number < len(topic.partitions):
             leader = context.leaders.of(topic, number)
             return leader.broker, leader.term
-    return NO_BROKER, 0
+    return NO_BROKER, NO_TERM
 
 
 def _endpoints(
