@@ -31,9 +31,9 @@ def plain_batch(header: BatchHeader, batch: memoryview, bytes_max: int) -> Plain
     if not header.codec:
         return PlainBatch(header, batch)
     try:
-        records = decompress(header.codec, batch[HEADER_BYTES:], bytes_max)
+        opened = decompress(header.codec, batch[HEADER_BYTES:], bytes_max, HEADER_BYTES)
     except CorruptBatch as error:
         # Damage since it was sent would have shown in the checksum: trying again cannot help.
         raise InvalidBatch(f"The record batch cannot be decompressed: {error}") from None
     plain_header = header._replace(attributes=header.attributes & ~CODEC_MASK)
-    return PlainBatch(plain_header, memoryview(bytes(HEADER_BYTES) + records))
+    return PlainBatch(plain_header, memoryview(opened))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.admission import Admission
-from penstock.model.errors import BatchError, BatchTooLarge, InvalidBatch, InvalidTimestamp
+from penstock.model.errors import BatchError, BatchTooLarge, Busy, InvalidBatch, InvalidTimestamp
 from penstock.model.limits import BATCH_BYTES_MAX, MIB, OPENED_BATCH_BYTES_MAX
 from penstock.model.topic_config import INT64_MAX, TopicConfig, with_settings
 from penstock.records import BatchBuilder, decode_messages
@@ -151,6 +151,17 @@ def test_what_is_opened_is_bounded_by_what_a_topic_takes(
 ) -> None:
     door = admission(cleanup_policy="compact", batch_bytes_max=str(batch_bytes_max))
     assert door.opening.bytes_max == opened_bytes_max
+
+
+def test_what_was_opened_for_other_settings_is_not_taken() -> None:
+    """It waited, or its topic was looked for elsewhere: it is sent again, and opened anew."""
+    batch = made(1)
+    before = admission(cleanup_policy="delete").opening
+    door = admission(cleanup_policy="compact")
+    with pytest.raises(Busy, match="changed"):
+        door.admit(batch, check_produced(batch), opened_by=before)
+    alike = admission(cleanup_policy="compact", retention_ms="5000")
+    assert alike.admit(batch, check_produced(batch), opened_by=door.opening)[0] is batch
 
 
 def test_a_look_for_keys_makes_nothing_of_the_records() -> None:

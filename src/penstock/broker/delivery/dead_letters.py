@@ -31,6 +31,7 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import (
     BATCH_BYTES_MAX,
     KIB,
+    MIB,
     OPENED_AT_ONCE_BYTES_MAX,
     OPENED_BATCH_BYTES_MAX,
     RECORD_HEADERS_MAX,
@@ -50,6 +51,8 @@ _SETTINGS: Final = {
 }
 # Several dead ones travel together, up to this size; a larger one alone.
 _BATCH_BYTES: Final = 256 * KIB
+# What each burial may hold of an opened batch, while it waits for letters to be committed.
+_SOURCE_BYTES_MAX: Final = 8 * MIB
 
 
 class DeadLetters:
@@ -98,7 +101,8 @@ class DeadLetters:
 
 class _Letters:
     """The letters of one burial, a batch of them at a time: as work in turns, since what a dead
-    message is read from may be large. Only one source is open, and only one batch made."""
+    message is read from may be large. One source is open, a large one while letters of it are made,
+    and one batch made."""
 
     def __init__(
         self, group: str, partition: Partition, dead: Iterable[DeadMessage], clock: Clock
@@ -130,6 +134,7 @@ class _Letters:
                 )
             self._dead.popleft()
             yield None
+        self._sources.let_go()
         if not builder.record_count:
             return None
         batch: bytes | bytearray = yield builder.build
@@ -179,6 +184,11 @@ class _Sources:
         take = partial(_message_at, opened, offset)
         message = take() if opened.size_bytes <= OPENED_AT_ONCE_BYTES_MAX else (yield take)
         return None if message is None else self._source(message)
+
+    def let_go(self) -> None:
+        """Hold no more than a little while a batch of letters is on its way."""
+        if self._opened is not None and self._opened.size_bytes > _SOURCE_BYTES_MAX:
+            self._opened = None
 
     def place_alone(self, offset: int, timestamp_ms: int) -> SourceMessage:
         """All that is known of a message that cannot be kept."""
