@@ -164,7 +164,7 @@ class Admission:
             batch = self.opened(batch, header)
             header = read_header(batch)
             self.check_size(header)
-        elif opened_by is not None and opened_by != self.opening:
+        elif not (opened_by is None or opened_by is self.opening or opened_by == self.opening):
             raise Busy(f"The settings of {self._topic} were changed while a batch waited.")
         if self._config.timestamp_type == "append" and is_appended:
             stamp_append_time(batch, now_ms)

@@ -52,7 +52,8 @@ class TurnBudget:
         self.left_bytes = OPENED_PER_TURN_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: that would take three times as long to make, and there is one for each batch.
+@dataclass(slots=True)
 class Unopened(Generic[ResultT]):
     """A checked batch, and what is to be made of it."""
 

@@ -28,7 +28,7 @@ from penstock.coordination.filter.filters import CompiledFilter
 from penstock.model.errors import InvalidBatch
 from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
 from penstock.model.message_headers import EXPIRES_MS, PREFIX, PRIORITY
-from penstock.records import locate_records, walk_records
+from penstock.records import walk_records
 from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer, check_batch, read_header
 from penstock.records.plain import PlainBatch
 from penstock.records.slicing import SliceableBatch
@@ -304,11 +304,10 @@ class ShareLog:
 
     def _found_in(self, wanted: int, plain: PlainBatch) -> _Found:
         """What the batch has from the wanted offset on: all of it, or as much as is more than any
-        window. InvalidBatch if its records make no sense."""
+        window. InvalidBatch if these make no sense; the rest is found out when it is looked into,
+        or leased."""
         header = plain.header
         found = _Found(max(wanted, header.base_offset), header.next_offset, [], [])
-        # Found sound as a whole: a part must not be handed out of what cannot be.
-        locate_records(header, plain.batch, len(plain.batch))
         records = walk_records(header, plain.batch, len(plain.batch), _NAMES)
         end_offset = self._look_into(
             (record for record in records if record[0] >= wanted), found, _FOUND_MAX - 1
