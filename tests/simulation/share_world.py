@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.shares import Shares, States
+from penstock.broker.fair_turns import FairTurns
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
 from penstock.broker.readers import Readers, Wakings
+from penstock.broker.unopened import TurnBudget
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.coordination.group.share_messages import SharePlace
 from penstock.coordination.group.share_states import ShareStates
@@ -151,6 +152,7 @@ class SimulatedBroker:
             cast("DeadLetters", world),
             cast("Filters", None),
             cast("FairTurns", None),
+            TurnBudget(world.loop.call_soon),
             self,
         )
 

@@ -7,12 +7,20 @@ settings most topics have that is seen from `Admission`'s attributes, without a 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from penstock.broker.unopened import Unopened
 from penstock.coordination.claim_view import ADVICE
 from penstock.model.delivery_errors import ReservedProducerId, TopicClaimed
-from penstock.model.errors import BatchTooLarge, InvalidBatch, InvalidTimestamp
-from penstock.model.limits import COPY_PRODUCER_ID_MIN, OPENED_BATCH_BYTES_MAX
+from penstock.model.errors import BatchTooLarge, Busy, InvalidBatch, InvalidTimestamp
+from penstock.model.limits import (
+    COPY_PRODUCER_ID_MIN,
+    OPENED_BATCH_BYTES_MAX,
+    OPENED_BATCH_BYTES_MIN,
+    OPENED_EXPANSION_MAX,
+)
 from penstock.model.topic_config import INT64_MAX, TopicConfig
 from penstock.net.clock import Clock
 from penstock.records import count_keys
@@ -25,6 +33,7 @@ from penstock.records.header import (
     read_header,
     stamp_append_time,
 )
+from penstock.records.plain import PlainBatch
 from penstock.records.recompress import recompress
 
 _CODECS: Final = {
@@ -36,18 +45,63 @@ _CODECS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a topic has done to each batch before it is appended. Those that are equal do the same,
+    so a batch that waited need not be opened again where other settings changed."""
+
+    codec: Codec | None
+    """None: whatever the producer chose."""
+    level: int | None
+    needs_keys: bool
+    bytes_max: int
+    """Opened, a batch is no larger."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to do at all."""
+        return self.codec is not None or self.needs_keys
+
+    def must_open(self, header: BatchHeader) -> bool:
+        """Whether something is to be done to this batch."""
+        return self.needs_keys or self.codec not in (None, header.codec)
+
+    def unopened(self, header: BatchHeader, batch: memoryview) -> Unopened[memoryview]:
+        """The batch, of which `admitted` is to be made."""
+        return Unopened(header, batch, partial(self.admitted, header, batch), self.bytes_max)
+
+    def admitted(self, header: BatchHeader, batch: memoryview, plain: PlainBatch) -> memoryview:
+        """The batch, opened, in the topic's compression, and with a key to each message where the
+        topic wants that; else it is InvalidBatch. A thread may do it."""
+        if self.needs_keys and count_keys(plain.header, plain.batch, self.bytes_max) < (
+            header.record_count
+        ):
+            raise InvalidBatch(
+                "A message has no key: the topic is compacted, which keeps the last message of "
+                "each key, so every message needs one."
+            )
+        if self.codec in (None, header.codec):
+            return batch
+        changed = memoryview(recompress(plain, self.codec, level=self.level))
+        check_produced(changed)
+        return changed
+
+
+NOT_OPENED: Final = Opening(codec=None, level=None, needs_keys=False, bytes_max=0)
+"""Of a batch whose topic is not known: no topic has this."""
+
+
 class Admission:
     """The settings of one topic, made ready for one partition of it."""
 
     __slots__ = (
         "_clock",
-        "_codec",
         "_config",
-        "_level",
         "_topic",
         "batch_bytes_max",
         "latest_ms",
         "looks_at_all",
+        "opening",
         "opens_batches",
     )
 
@@ -55,13 +109,16 @@ class Admission:
         self._topic = topic
         self._config = config
         self._clock = clock
-        # None: whatever the producer chose.
-        self._codec = _CODECS.get(config.compression_type)
-        self._level = _level(config)
+        self.opening = Opening(
+            codec=_CODECS.get(config.compression_type),
+            level=_level(config),
+            needs_keys=config.is_compacted,
+            bytes_max=_opened_bytes_max(config),
+        )
         # The three that the partition looks at itself, before it calls `admit`.
         self.batch_bytes_max = config.batch_bytes_max
         # Whether what may be much larger than it came is looked into (`broker.openings`).
-        self.opens_batches = self._codec is not None or config.is_compacted
+        self.opens_batches = self.opening.is_any
         self.looks_at_all = (
             self.opens_batches
             or config.timestamp_type == "append"
@@ -78,19 +135,20 @@ class Admission:
         *,
         is_appended: bool = True,
         is_claimed: bool = False,
-        is_opened: bool = False,
+        opened_by: Opening | None = None,
     ) -> tuple[memoryview, BatchHeader]:
         """The batch as the topic wants it, or the error that says why it does not.
 
         is_appended: now, so that the broker's time is the present one. is_claimed: its producer has
-        the topic for itself. is_opened: it is what `opened` made of one.
+        the topic for itself. opened_by: it is what this made of one; Busy if the topic's settings
+        ask for something else by now.
         """
         if not is_claimed and self._config.exclusive_producer == "yes":
             raise TopicClaimed(
                 f"Topic {self._topic!r} takes messages of one producer alone, which has to claim "
                 f"it: Kafka's producers, staged writes and delayed messages cannot. {ADVICE}"
             )
-        self._check_size(header)
+        self.check_size(header)
         if header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatch("Transactional batches are not accepted yet.")
         if header.producer_id >= COPY_PRODUCER_ID_MIN:
@@ -102,30 +160,25 @@ class Admission:
         now_ms = self._clock.now_ms()
         if self._config.timestamp_type == "create":
             self._check_times(header, now_ms)
-        if self.opens_batches and not is_opened:
+        if opened_by is None and self.opens_batches:
             batch = self.opened(batch, header)
             header = read_header(batch)
-            self._check_size(header)
+            self.check_size(header)
+        elif not (opened_by is None or opened_by is self.opening or opened_by == self.opening):
+            raise Busy(f"The settings of {self._topic} were changed while a batch waited.")
         if self._config.timestamp_type == "append" and is_appended:
             stamp_append_time(batch, now_ms)
             header = read_header(batch)
         return batch, header
 
-    def opened(
-        self, batch: memoryview, header: BatchHeader, bytes_max: int = OPENED_BATCH_BYTES_MAX
-    ) -> memoryview:
-        """The batch in the topic's compression, and with a key to each message where the topic
-        wants that. InvalidBatch also if it is larger, decompressed, than so many bytes. A thread
-        may do it."""
-        if self._config.is_compacted:
-            self._check_keys(header, batch, bytes_max)
-        if self._codec is None or self._codec == header.codec:
+    def opened(self, batch: memoryview, header: BatchHeader) -> memoryview:
+        """What the topic wants to have made of the batch, however long that takes."""
+        if not self.opening.must_open(header):
             return batch
-        changed = recompress(header, batch, self._codec, level=self._level, bytes_max=bytes_max)
-        check_produced(memoryview(changed))
-        return memoryview(changed)
+        return self.opening.unopened(header, batch).opened()
 
-    def _check_size(self, header: BatchHeader) -> None:
+    def check_size(self, header: BatchHeader) -> None:
+        """BatchTooLarge."""
         if header.length > self.batch_bytes_max:
             raise BatchTooLarge(
                 f"A batch of {header.length} bytes is larger than the {self.batch_bytes_max} that "
@@ -150,12 +203,10 @@ class Admission:
                 "(timestamp_before_max_ms)."
             )
 
-    def _check_keys(self, header: BatchHeader, batch: memoryview, bytes_max: int) -> None:
-        if count_keys(header, batch, bytes_max) < header.record_count:
-            raise InvalidBatch(
-                f"A message has no key: {self._topic} is compacted, which keeps the last "
-                "message of each key, so every message needs one."
-            )
+
+def _opened_bytes_max(config: TopicConfig) -> int:
+    expected = config.batch_bytes_max * OPENED_EXPANSION_MAX
+    return min(max(expected, OPENED_BATCH_BYTES_MIN), OPENED_BATCH_BYTES_MAX)
 
 
 def _level(config: TopicConfig) -> int | None:

@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.broker.admission import Opening
+from penstock.broker.openings import Opened
 from penstock.broker.partition import Append, Partition
 from penstock.coordination.claim_view import ClaimView, Verdict
 from penstock.model.errors import Busy, InternalError, NotLeader, PenstockError, ShuttingDown
@@ -47,6 +49,7 @@ class _Waiting:
     append: Append
     acks: int
     came_s: float
+    opened_by: Opening | None
 
 
 class _Door:
@@ -72,8 +75,20 @@ class Claims:
         self._loop = asyncio.get_running_loop()
         self._asking: set[asyncio.Task[None]] = set()
 
+    def append_opened(
+        self, partition: Partition, claim: int, append: Append, acks: int, opened: Opened
+    ) -> None:
+        """The same as `append` for a batch that was opened first."""
+        self.append(partition, claim, opened.batch, append, acks, opened.by)
+
     def append(
-        self, partition: Partition, claim: int, batch: memoryview, append: Append, acks: int
+        self,
+        partition: Partition,
+        claim: int,
+        batch: memoryview,
+        append: Append,
+        acks: int,
+        opened_by: Opening | None = None,
     ) -> None:
         """As `Partition.append`, for a topic that only the holder of the claim may write to."""
         now_s = self._clock.monotonic()
@@ -83,7 +98,9 @@ class Claims:
                 case Verdict.MAY_WRITE:
                     if door.view.is_due(now_s):
                         self._ask(door)
-                    partition.append_known(batch, append, acks, is_claimed=True)
+                    partition.append_known(
+                        batch, append, acks, is_claimed=True, opened_by=opened_by
+                    )
                     return
                 case Verdict.REFUSED:
                     raise door.view.refusal(partition.name.topic, claim)
@@ -91,7 +108,7 @@ class Claims:
             raise Busy("Too much waits to be told who may write: try again.")
         # Where it was received is overwritten when this turn ends.
         kept = memoryview(bytearray(batch))
-        waiting = _Waiting(partition, claim, kept, append, acks, now_s)
+        waiting = _Waiting(partition, claim, kept, append, acks, now_s, opened_by)
         door.waiting.setdefault(claim, deque()).append(waiting)
         self._waiting_bytes += len(kept)
         self._ask(door)
@@ -170,7 +187,13 @@ class Claims:
 
     @staticmethod
     def _append(waiting: _Waiting) -> None:
-        waiting.partition.append_known(waiting.batch, waiting.append, waiting.acks, is_claimed=True)
+        waiting.partition.append_known(
+            waiting.batch,
+            waiting.append,
+            waiting.acks,
+            is_claimed=True,
+            opened_by=waiting.opened_by,
+        )
 
     def _give_up_late(self, door: _Door) -> None:
         late_s = self._clock.monotonic() - CLAIM_WAIT_MS_MAX / 1000

@@ -6,6 +6,7 @@ groups are that it stands on.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +15,16 @@ from penstock.broker.claims import Claims
 from penstock.broker.config import BrokerConfig
 from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.pushes import Pushes
 from penstock.broker.delivery.shares import Shares, States
+from penstock.broker.fair_turns import FairTurns
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.openings import Openings
 from penstock.broker.share_sessions import ShareSessions
+from penstock.broker.staged_admission import StagedAdmission
 from penstock.broker.staging_coordinator import StagingParts
+from penstock.broker.unopened import TurnBudget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +58,22 @@ def start_delivery_work(
     starting.push_async_callback(claims.stop)
     fair_turns = FairTurns()
     starting.callback(fair_turns.close)
-    forwarding = Forwarding(parts.registry, parts.leaders, parts.channels, parts.driver)
-    dead_letters, filters = DeadLetters(parts.topics, forwarding, parts.clock), Filters()
-    shares = Shares(parts.partitions, states, dead_letters, filters, fair_turns, parts.clock)
+    budget = TurnBudget(asyncio.get_running_loop().call_soon)
+    staged_admission = StagedAdmission(parts.topics, parts.leaders, parts.clock)
+    openings = Openings(fair_turns, budget, parts.driver, staged_admission)
+    forwarding = Forwarding(parts.registry, parts.leaders, parts.channels, openings, parts.driver)
+    dead_letters = DeadLetters(parts.topics, forwarding, fair_turns, parts.clock)
+    filters = Filters()
+    shares = Shares(
+        parts.partitions, states, dead_letters, filters, fair_turns, budget, parts.clock
+    )
     starting.push_async_callback(shares.stop)
     return DeliveryWork(
         forwarding=forwarding,
         dead_letters=dead_letters,
         filters=filters,
         fair_turns=fair_turns,
-        openings=Openings(fair_turns, parts.driver),
+        openings=openings,
         shares=shares,
         share_sessions=ShareSessions(),
         pushes=Pushes(config, parts.clock),

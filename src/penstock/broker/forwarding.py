@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.broker.leaders import Leaders
+from penstock.broker.openings import Openings
 from penstock.broker.partition import Append
 from penstock.broker.staged_destination import Channels
 from penstock.model.errors import NotLeader, PenstockError
@@ -26,8 +27,14 @@ class Forwarding:
     """One per broker. All calls come from the event loop."""
 
     def __init__(
-        self, registry: Registry, leaders: Leaders, channels: Channels, driver: Driver
+        self,
+        registry: Registry,
+        leaders: Leaders,
+        channels: Channels,
+        openings: Openings,
+        driver: Driver,
     ) -> None:
+        self._openings = openings
         self._registry = registry
         self._leaders = leaders
         self._channels = channels
@@ -42,7 +49,8 @@ class Forwarding:
             return
         try:
             # A bytearray: where it stands is written into it.
-            partition.append(memoryview(bytearray(batch)), _Forwarded(done))
+            kept = memoryview(bytearray(batch))
+            self._openings.append(self, partition, kept, _Forwarded(done), ACKS_ALL)
         finally:
             self._driver.end_turn()
 

@@ -8,16 +8,18 @@ anybody can know; everything else is a refusal that says where to go.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
-from penstock.model.errors import NotLeader, StorageError, UnknownTopic
+from penstock.model.errors import BatchError, NotLeader, StorageError, UnknownTopic
 from penstock.model.ids import BrokerId, PartitionId
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.net.clock import Clock
 from penstock.raft.membership import Node
+from penstock.records.header import check_produced
 from penstock.registry.api import Registry
 from penstock.registry.image import BrokerImage, TopicImage
 from penstock.replication.replicas import Leader as LeaderClaim
@@ -158,7 +160,8 @@ class Leaders:
         sent after it."""
         partition = self._partitions.get(topic, number)
         if partition is not None:
-            partition.turn_away(batch)
+            with contextlib.suppress(BatchError):
+                partition.turn_away(check_produced(batch))
 
     def as_deleted(self, topic: TopicImage) -> DeletedTopic:
         """What is remembered of the topic if it is deleted now."""

@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from penstock.broker.admission import Admission
+from penstock.broker.admission import Admission, Opening
 from penstock.broker.readers import Readers, Wakings
 from penstock.coordination.producer_state import (
     UNKNOWN_OFFSET,
@@ -19,7 +19,6 @@ from penstock.coordination.producer_state import (
 )
 from penstock.coordination.refused_sequences import RefusedSequences
 from penstock.model.errors import (
-    BatchError,
     Busy,
     NotEnoughReplicas,
     OutOfOrderSequence,
@@ -148,11 +147,11 @@ class Partition:
         acks: int,
         *,
         is_claimed: bool = False,
-        is_opened: bool = False,
+        opened_by: Opening | None = None,
     ) -> None:
         """The same for a batch of which more is known, as `Admission.admit` has it."""
         batch, header = self.admission.admit(
-            batch, check_produced(batch), is_claimed=is_claimed, is_opened=is_opened
+            batch, check_produced(batch), is_claimed=is_claimed, opened_by=opened_by
         )
         if header.is_append_time:
             append.append_time_ms = header.max_timestamp_ms
@@ -161,19 +160,10 @@ class Partition:
         else:
             self.append_sequenced(header, batch, append, acks)
 
-    def turn_away(self, batch: memoryview) -> None:
+    def turn_away(self, header: BatchHeader) -> None:
         """A producer's batch is refused for now, and may come again."""
-        try:
-            header = check_produced(batch)
-        except BatchError:
-            return
         if header.producer_id >= 0:
             self._refuse(header)
-
-    def admit(self, batch: memoryview) -> tuple[memoryview, BatchHeader]:
-        """What a producer sent, checked as if it were appended, and as it may be appended later by
-        `append_sequenced`, whatever the topic's settings are by then."""
-        return self.admission.admit(batch, check_produced(batch), is_appended=False)
 
     def append_sequenced(
         self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL

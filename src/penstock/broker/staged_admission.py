@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.broker.admission import Admission
+from penstock.broker.admission import Admission, Opening
 from penstock.broker.leaders import Leaders
+from penstock.broker.partition import Partition
 from penstock.broker.topics import Topics
 from penstock.model.errors import NotLeader
 from penstock.model.ids import TopicId
@@ -33,18 +34,28 @@ class StagedAdmission:
         self._elsewhere: dict[str, tuple[TopicImage, Admission]] = {}
 
     def admit(
-        self, topic: str, partition: int, batch: memoryview
+        self, topic: str, partition: int, batch: memoryview, opened_by: Opening
     ) -> tuple[TopicId, memoryview, BatchHeader]:
-        """The topic's id, and the batch as it may be appended later. Raises why it may not."""
+        """The topic's id, and the batch, opened by what `find` had said, as it may be appended
+        later. Raises why it may not."""
+        topic_id, admission, found = self._find(topic, partition)
+        if found is not None and found.lacks_replicas:
+            found.check_acks(ACKS_ALL)
+        header = check_produced(batch)
+        return topic_id, *admission.admit(batch, header, is_appended=False, opened_by=opened_by)
+
+    def find(self, topic: str, partition: int) -> Admission:
+        """What its topic has now."""
+        return self._find(topic, partition)[1]
+
+    def _find(self, topic: str, partition: int) -> tuple[TopicId, Admission, Partition | None]:
+        """The last: where it is led here."""
         try:
             found = self._leaders.find(topic, partition)
         except NotLeader:
             image = self._topics.find(topic)
-            admission = self._admission(image)
-            return image.id, *admission.admit(batch, check_produced(batch), is_appended=False)
-        if found.lacks_replicas:
-            found.check_acks(ACKS_ALL)
-        return found.topic_id, *found.admit(batch)
+            return image.id, self._admission(image), None
+        return found.topic_id, found.admission, found
 
     def _admission(self, topic: TopicImage) -> Admission:
         known = self._elsewhere.get(topic.name)

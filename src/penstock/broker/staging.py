@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.handler_tasks import HandlerTasks
+from penstock.broker.openings import Opened
 from penstock.broker.producer_ids import draw_producer_id
 from penstock.broker.staged_admission import StagedAdmission
 from penstock.broker.staged_batch import STAGED_HEAD_BYTES, wrap
@@ -102,7 +103,7 @@ class Staging:
         self._deciding: dict[str, asyncio.Task[Decision]] = {}
         self._tasks = HandlerTasks(self._loop)
         # What came while the topics were being made.
-        self._early: list[tuple[StagedBatch, bytes, StageAnswer]] = []
+        self._early: list[tuple[StagedBatch, Opened, StageAnswer]] = []
         self._early_bytes = 0
         self._house_keeping: asyncio.Task[None] | None = None
 
@@ -184,28 +185,30 @@ class Staging:
 
     # --- staging -------------------------------------------------------------------------------
 
-    def stage(self, batch: StagedBatch, payload: memoryview, answer: StageAnswer) -> None:
+    def stage(self, batch: StagedBatch, opened: Opened, answer: StageAnswer) -> None:
         """Keep a batch, without its topic's id and its count of records, which are found out here.
-        Raises if it cannot be kept, and then does not call `answer`. The bytes of the payload are
-        needed until the turn ends."""
+        Raises if it cannot be kept, and then does not call `answer`. The bytes of what was opened
+        are needed until the turn ends."""
         self._check_open()
         if self._early or not self.log.is_ready:
-            self._stage_early(batch, payload, answer)
+            self._stage_early(batch, opened, answer)
             return
         verdict = self._table.stage(batch)
         match verdict:
             case New():
-                self._stage_new(batch, payload, answer)
+                self._stage_new(batch, opened, answer)
             case Repeated():
                 replica = self.log.staged.replica
                 replica.when_committed(verdict.offset + 1, lambda error: answer(error, False))
             case Decided():
                 answer(None, True)
 
-    def _stage_new(self, batch: StagedBatch, payload: memoryview, answer: StageAnswer) -> None:
+    def _stage_new(self, batch: StagedBatch, opened: Opened, answer: StageAnswer) -> None:
         if is_internal(batch.topic):
             raise InvalidTopic(f"{batch.topic!r} holds the broker's own state: only it writes it.")
-        topic_id, admitted, header = self._admission.admit(batch.topic, batch.partition, payload)
+        topic_id, admitted, header = self._admission.admit(
+            batch.topic, batch.partition, opened.batch, opened.by
+        )
         if header.length > _BATCH_BYTES_MAX:
             raise BatchTooLarge(
                 f"A batch of {header.length} bytes is larger than the {_BATCH_BYTES_MAX} that can "
@@ -224,14 +227,16 @@ class Staging:
         offset = self.log.stage(wrap(staged, admitted, now_ms), finished)
         self._table.staged(staged, offset, now_ms)
 
-    def _stage_early(self, batch: StagedBatch, payload: memoryview, answer: StageAnswer) -> None:
+    def _stage_early(self, batch: StagedBatch, opened: Opened, answer: StageAnswer) -> None:
         """There are no topics yet: they are made first."""
-        if self._early_bytes + len(payload) > FRAME_BYTES_MAX:
+        size_bytes = len(opened.batch)
+        if self._early_bytes + size_bytes > FRAME_BYTES_MAX:
             raise Busy("The topics of staged writes are being made: try again.")
         if not self._early:
             self._tasks.start(self._make_for_early())
-        self._early.append((batch, bytes(payload), answer))
-        self._early_bytes += len(payload)
+        kept = opened._replace(batch=memoryview(bytearray(opened.batch)))
+        self._early.append((batch, kept, answer))
+        self._early_bytes += size_bytes
 
     async def _make_for_early(self) -> None:
         problem: PenstockError | None = None
@@ -240,12 +245,12 @@ class Staging:
         except PenstockError as error:
             problem = error
         early, self._early, self._early_bytes = self._early, [], 0
-        for batch, payload, answer in early:
+        for batch, opened, answer in early:
             if problem is not None:
                 answer(problem, False)
                 continue
             try:
-                self.stage(batch, memoryview(bytearray(payload)), answer)
+                self.stage(batch, opened, answer)
             except PenstockError as error:
                 answer(error, False)
         self.log.driver.end_turn()

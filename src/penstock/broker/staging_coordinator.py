@@ -20,6 +20,7 @@ from typing import Final
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.in_turns import InTurns
 from penstock.broker.leaders import NO_BROKER, Leaders
+from penstock.broker.openings import Opened
 from penstock.broker.own_topic import OwnTopic
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
@@ -164,8 +165,8 @@ class StagingCoordinator:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def stage(self, batch: StagedBatch, payload: memoryview, answer: StageAnswer) -> None:
-        self._current().stage(batch, payload, answer)
+    def stage(self, batch: StagedBatch, opened: Opened, answer: StageAnswer) -> None:
+        self._current().stage(batch, opened, answer)
 
     async def abort(self, write: str, epoch: int, attempts: Sequence[str]) -> None:
         await self._current().abort(write, epoch, attempts)

@@ -47,8 +47,23 @@ BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * KIB
 ENVELOPE_BYTES_MAX: Final = 8 * MIB
 # A hostile batch of a few kB must not decompress into the whole memory of a client.
 DECOMPRESSED_BYTES_MAX: Final = 1 * GIB
-# Where a topic's settings make the broker open what producers send: it has all of them to serve.
+# What the broker itself opens a batch to: it has everybody to serve.
 OPENED_BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX
+# And, of what producers send to a topic that has it opened, so many times what the topic takes in a
+# batch: text, logs and JSON shrink to a tenth. Small topics have the second in any case.
+OPENED_EXPANSION_MAX: Final = 16
+OPENED_BATCH_BYTES_MIN: Final = 4 * MIB
+# Headers of one record where the broker looks into it, which it does record by record: programs
+# write ten or so, and a thousand take ten microseconds.
+RECORD_HEADERS_MAX: Final = 1_000
+# What is opened at once in one turn of the loop, of all clients together, and of one batch: some
+# milliseconds of gzip. The rest is opened in turns, and what is larger by threads.
+OPENED_PER_TURN_BYTES_MAX: Final = 512 * KIB
+OPENED_AT_ONCE_BYTES_MAX: Final = 256 * KIB
+# Of batches that take more than this compressed, it is likely that they do not stay within that.
+OPENED_AT_ONCE_COMPRESSED_BYTES_MAX: Final = 64 * KIB
+# What is made of records may be an object for each: some milliseconds of them.
+OPENED_AT_ONCE_RECORDS_MAX: Final = 4_000
 # What may wait on a broker, as it came, for a thread that opens it.
 OPENING_BYTES_MAX: Final = 64 * MIB
 
@@ -375,8 +390,10 @@ TTL_MS_MAX: Final = DELAY_MS_MAX
 # What one coordinator looks after: 32 bytes of index each, on disk, and the messages themselves.
 DELAYED_MESSAGES_MAX: Final = 100_000_000
 DELAYED_BYTES_MAX: Final = 256 * GIB
-# Of one call, so that no call holds up the others for long.
+# Of one call, so that no call holds up the others for long; and the headers of all of them, which
+# are some 200 bytes each in memory until they are written.
 DELAYED_PER_CALL_MAX: Final = 10_000
+DELAYED_HEADERS_PER_CALL_MAX: Final = 200_000
 # Partitions that delayed messages wait for: half a kB of memory each.
 DELAY_LANES_MAX: Final = 10_000
 # Keys of which the order is kept, for as long as messages of theirs wait: some 180 bytes each.

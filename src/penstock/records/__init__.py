@@ -50,6 +50,7 @@ control_batch = _builder.control_batch
 murmur2 = _builder.murmur2
 
 Message = _codec.Message
+count_headers = _codec.count_headers
 count_keys = _codec.count_keys
 decode_batch = _codec.decode_batch
 decode_messages = _codec.decode_messages
@@ -57,6 +58,7 @@ decode_unexpired = _codec.decode_unexpired
 expiry_ms = _codec.expiry_ms
 locate_records = _codec.locate_records
 renumber_records = _codec.renumber_records
+walk_records = _codec.walk_records
 
 decode_columns = _column_decoder.decode_columns
 decode_pieces = _column_decoder.decode_pieces
@@ -81,6 +83,7 @@ __all__ = [
     "Selection",
     "build_batch",
     "control_batch",
+    "count_headers",
     "count_keys",
     "decode_batch",
     "decode_columns",
@@ -93,4 +96,5 @@ __all__ = [
     "locate_records",
     "murmur2",
     "renumber_records",
+    "walk_records",
 ]

@@ -4,6 +4,8 @@ Cython's `cclass` hides the class from pyright and Pylance. Signatures and docst
 `codec.py`, which says what they mean and which mypy checks: `tests/tidy/test_stubs.py` compares.
 """
 
+from array import array
+from collections.abc import Collection, Iterator
 from typing import Any, Literal, final
 
 from penstock.records.columns import Headers
@@ -96,13 +98,23 @@ def decode_batch(
     """The records of one checked batch, control or not, as messages of no topic: to inspect it."""
 
 def count_keys(header: BatchHeader, batch: memoryview, bytes_max: int) -> int:
-    """How many records of one checked batch have a key; all of them are found sound on the way."""
+    """How many records of one checked batch have a key; all of them are found sound on the way, and
+    none with more than RECORD_HEADERS_MAX headers. Other threads run meanwhile."""
+
+def count_headers(header: BatchHeader, batch: memoryview, bytes_max: int) -> int:
+    """How many headers the records of one checked batch have together; else as `count_keys`."""
 
 def locate_records(
     header: BatchHeader, batch: memoryview, bytes_max: int
-) -> tuple[list[int], list[int]]:
+) -> tuple[array[int], array[int]]:
     """The offset of each record of one checked batch, and where in the decompressed records it
-    ends: the next begins there."""
+    ends: the next begins there. Else as `count_keys`."""
+
+def walk_records(
+    header: BatchHeader, batch: memoryview, bytes_max: int, names: Collection[bytes]
+) -> Iterator[tuple[int, bytes | None, list[tuple[str, bytes | None]]]]:
+    """Offset, key and the headers of these names of each record of one checked batch; nothing else
+    is taken out. None may have more than RECORD_HEADERS_MAX headers."""
 
 def renumber_records(header: BatchHeader, records: Buffer, shift: int) -> bytearray:
     """Records that were found sound, with offset deltas that are less by `shift`, behind room for

@@ -16,6 +16,7 @@ cdef class Cursor:
     cdef Py_ssize_t position
     cdef Py_ssize_t end
     cdef long long records_left
+    cdef long long headers_max
     cdef Py_ssize_t record_end
     cdef long long offset_delta
     cdef long long offset
@@ -30,12 +31,13 @@ cdef class Cursor:
     cdef Py_ssize_t content_position
     cdef long long content_length
 
-    cdef bint advance(self)
-    cdef bint next_header(self)
-    cdef bint skip_headers(self)
-    cdef long long length(self, Py_ssize_t end)
-    cdef long long varint(self, int bytes_max)
-    cdef long long long_varint(self, int bytes_max)
+    # What they return instead of an error is nothing that they return without one, or is seldom it.
+    cdef bint advance(self) except -1 nogil
+    cdef bint next_header(self) except -1 nogil
+    cdef bint skip_headers(self) except -1 nogil
+    cdef long long length(self, Py_ssize_t end) except -2 nogil
+    cdef long long varint(self, int bytes_max) except? -4611686018427387905 nogil
+    cdef long long long_varint(self, int bytes_max) except? -4611686018427387905 nogil
     cdef object problem(self, str what)
 
 

@@ -13,15 +13,18 @@ and sliced alike.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 from weakref import ref
 
 import cython
 
 from penstock.model.errors import ClientClosed
+from penstock.model.limits import RECORD_HEADERS_MAX
 from penstock.model.message_headers import EXPIRES_MS, TAG, read_number
 from penstock.records.columns import Headers
-from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer
+from penstock.records.header import HEADER_BYTES, RECORD_BYTES_MIN, BatchHeader, Buffer
 
 if cython.compiled:
     from cython.cimports.penstock.records._builder import put_bytes, put_varint, varint_size
@@ -37,6 +40,9 @@ else:
 
 
 _EXPIRES_LENGTH = cython.declare(cython.longlong, len(EXPIRES_MS))
+# Records and headers that are taken out before other threads may run: some tenths of a millisecond.
+# Interpreted, they may at any time.
+_WALKED_MAX = cython.declare(cython.longlong, 1_000)
 
 
 class Lifetimes:
@@ -226,28 +232,73 @@ def decode_batch(
 
 
 def count_keys(header: BatchHeader, batch: memoryview, bytes_max: int) -> int:
-    """How many records of one checked batch have a key; all of them are found sound on the way."""
-    cursor: Cursor = open_batch(header, batch, bytes_max)
+    """How many records of one checked batch have a key; all of them are found sound on the way, and
+    none with more than RECORD_HEADERS_MAX headers. Other threads run meanwhile."""
+    cursor: Cursor = open_batch(header, batch, bytes_max, RECORD_HEADERS_MAX)
     keys: cython.longlong = 0
-    while cursor.advance():
-        cursor.skip_headers()
-        keys += cursor.key_length >= 0
+    with cython.nogil:
+        while cursor.advance():
+            cursor.skip_headers()
+            keys += cursor.key_length >= 0
     return keys
+
+
+def count_headers(header: BatchHeader, batch: memoryview, bytes_max: int) -> int:
+    """How many headers the records of one checked batch have together; else as `count_keys`."""
+    cursor: Cursor = open_batch(header, batch, bytes_max, RECORD_HEADERS_MAX)
+    headers: cython.longlong = 0
+    with cython.nogil:
+        while cursor.advance():
+            headers += cursor.headers_left
+            cursor.skip_headers()
+    return headers
 
 
 def locate_records(
     header: BatchHeader, batch: memoryview, bytes_max: int
-) -> tuple[list[int], list[int]]:
+) -> tuple[array[int], array[int]]:
     """The offset of each record of one checked batch, and where in the decompressed records it
-    ends: the next begins there."""
-    cursor: Cursor = open_batch(header, batch, bytes_max)
-    offsets: list[int] = []
-    ends: list[int] = []
-    while cursor.advance():
-        cursor.skip_headers()
-        offsets.append(cursor.offset)
-        ends.append(cursor.record_end)
+    ends: the next begins there. Else as `count_keys`."""
+    cursor: Cursor = open_batch(header, batch, bytes_max, RECORD_HEADERS_MAX)
+    # Eight bytes for each, and not for more than there can be.
+    count = min(header.record_count, cursor.end // RECORD_BYTES_MIN)
+    offsets = array("q", bytes(8 * count))
+    ends = array("q", bytes(8 * count))
+    offset_at: cython.longlong[::1] = offsets
+    end_at: cython.longlong[::1] = ends
+    index: cython.Py_ssize_t = 0
+    with cython.nogil:
+        while cursor.advance():
+            cursor.skip_headers()
+            offset_at[index] = cursor.offset
+            end_at[index] = cursor.record_end
+            index += 1
     return offsets, ends
+
+
+def walk_records(
+    header: BatchHeader, batch: memoryview, bytes_max: int, names: Collection[bytes]
+) -> Iterator[tuple[int, bytes | None, list[tuple[str, bytes | None]]]]:
+    """Offset, key and the headers of these names of each record of one checked batch; nothing else
+    is taken out. None may have more than RECORD_HEADERS_MAX headers."""
+    cursor: Cursor = open_batch(header, batch, bytes_max, RECORD_HEADERS_MAX)
+    lengths: cython.ulonglong = 0
+    one: cython.ulonglong = 1
+    for name in names:
+        assert len(name) < 64, name
+        lengths |= one << len(name)
+    while cursor.advance():
+        pairs: list[Any] = []
+        while cursor.next_header():
+            # Most names differ in length already.
+            if cursor.name_length > 63 or not (lengths >> cursor.name_length) & 1:
+                continue
+            start: cython.Py_ssize_t = cursor.name_position
+            found: bytes = cursor.data[start : start + cursor.name_length]
+            if found in names:
+                value = _slice(cursor.data, cursor.content_position, cursor.content_length)
+                pairs.append((found.decode(), value))
+        yield cursor.offset, _slice(cursor.data, cursor.key_position, cursor.key_length), pairs
 
 
 def renumber_records(header: BatchHeader, records: Buffer, shift: int) -> bytearray:
@@ -290,7 +341,13 @@ def _take_messages(
     include_headers: cython.bint,
     lifetimes: Any,
 ) -> cython.void:
+    walked: cython.longlong = 0
     while cursor.advance():
+        walked += 1 + cursor.headers_left
+        if walked > _WALKED_MAX:
+            walked = 0
+            with cython.nogil:
+                pass
         headers: object = ()
         may_expire: cython.bint = False
         if cursor.headers_left == 0:
@@ -300,7 +357,8 @@ def _take_messages(
             may_expire = _take_headers(cursor, pairs)
             headers = tuple(pairs)
         else:
-            cursor.skip_headers()
+            with cython.nogil:
+                cursor.skip_headers()
         if cursor.offset < start_offset:
             continue
         if may_expire and lifetimes is not None and lifetimes.is_over(headers):

@@ -79,8 +79,11 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
             return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
 
 
-def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """The data that was compressed, or CorruptBatch if it is damaged or larger than the limit."""
+def decompress(
+    codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, head_bytes: int = 0
+) -> Buffer:
+    """The data that was compressed, or CorruptBatch if it is damaged or larger than the limit;
+    behind as many bytes as are asked for, unless it was not compressed at all."""
     match Codec(codec):
         case Codec.NONE:
             return data
@@ -88,7 +91,7 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
             expansion_max = _GZIP_EXPANSION_MAX
             decompress_into = cramjam.gzip.decompress_into
         case Codec.SNAPPY:
-            return _decompress_snappy(memoryview(data), limit)
+            return _decompress_snappy(memoryview(data), limit, head_bytes)
         case Codec.LZ4:
             expansion_max = _LZ4_EXPANSION_MAX
             decompress_into = cramjam.lz4.decompress_into
@@ -98,7 +101,7 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
     size_max = min(limit, len(data) * expansion_max)
     size = min(size_max, max(_GUESS_BYTES_MIN, len(data) * _GUESS_EXPANSION))
     while True:
-        output = _attempt(decompress_into, data, size)
+        output = _attempt(decompress_into, data, size, head_bytes)
         if output is not None:
             return output
         if size >= size_max:
@@ -110,16 +113,20 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
 
 
 def _attempt(
-    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, size: int
+    decompress_into: Callable[[Buffer, memoryview], int],
+    data: Buffer,
+    size: int,
+    head_bytes: int,
 ) -> bytearray | None:
     """The decompressed data, or None if it is damaged or does not fit in `size`. A function of
     its own so that the buffer of one attempt is gone before the next is made."""
-    output = bytearray(size)
+    output = bytearray(head_bytes + size)
     try:
-        length = decompress_into(data, output)
+        with memoryview(output) as view, view[head_bytes:] as target:
+            length = decompress_into(data, target)
     except cramjam.DecompressionError:
         return None
-    del output[length:]
+    del output[head_bytes + length :]
     return output
 
 
@@ -131,7 +138,7 @@ def _compress_xerial(data: memoryview) -> bytes:
     return b"".join(pieces)
 
 
-def _decompress_snappy(data: memoryview, limit: int) -> bytearray:
+def _decompress_snappy(data: memoryview, limit: int, head_bytes: int) -> bytearray:
     if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
         blocks = _xerial_blocks(data)
     else:
@@ -144,9 +151,9 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytearray:
                 f"{len(data)} bytes of snappy say they decompress to {size} bytes: they are "
                 f"damaged or larger than {limit} bytes."
             )
-        output = bytearray(size)
+        output = bytearray(head_bytes + size)
         view = memoryview(output)
-        position = 0
+        position = head_bytes
         for block, block_size in zip(blocks, sizes, strict=True):
             cramjam.snappy.decompress_raw_into(block, view[position : position + block_size])
             position += block_size

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from penstock.model.errors import CorruptBatch, InvalidBatch
+from penstock.model.errors import InvalidBatch
 from penstock.records import Message, decode_batch
-from penstock.records.compression import compress, decompress
+from penstock.records.compression import compress
 from penstock.records.header import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -22,6 +22,7 @@ from penstock.records.header import (
     Buffer,
     write_header,
 )
+from penstock.records.plain import plain_batch
 from penstock.records.varint import read_varint, varint
 
 # The base timestamp is the time from which on tombstones of the batch may go (KIP-534).
@@ -39,19 +40,9 @@ class OpenedBatch(NamedTuple):
 
 def open_batch(header: BatchHeader, batch: memoryview, bytes_max: int) -> OpenedBatch:
     """The records of a checked batch; InvalidBatch if they make no sense, or too much of it."""
-    if not header.codec:
-        messages = decode_batch(header, batch, bytes_max, include_headers=False)
-        return OpenedBatch(header, batch[HEADER_BYTES:], messages)
-    try:
-        records = decompress(header.codec, batch[HEADER_BYTES:], bytes_max)
-    except CorruptBatch as error:
-        # Damage since it was sent would have shown in the checksum.
-        raise InvalidBatch(f"A record batch cannot be decompressed: {error}") from None
-    # Decompressed once for both: the decoder is shown a batch that never was compressed.
-    plain = memoryview(bytes(HEADER_BYTES) + records)
-    plain_header = header._replace(attributes=header.attributes & ~CODEC_MASK)
-    messages = decode_batch(plain_header, plain, bytes_max, include_headers=False)
-    return OpenedBatch(header, plain[HEADER_BYTES:], messages)
+    plain = plain_batch(header, batch, bytes_max)
+    messages = decode_batch(plain.header, plain.batch, bytes_max, include_headers=False)
+    return OpenedBatch(header, plain.records, messages)
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import cython
 
+from penstock.model.limits import RECORD_HEADERS_MAX
 from penstock.records.header import BatchHeader
 
 if cython.compiled:
@@ -28,6 +29,9 @@ if cython.compiled:
     from penstock.records._cursor import open_batch  # type: ignore[import-not-found]
 else:
     from penstock.records.cursor import Cursor, open_batch
+
+# To walk over so many takes no longer than a test of one record does.
+_HEADERS_PER_RECORD = cython.declare(cython.longlong, 16)
 
 
 @cython.final
@@ -78,7 +82,7 @@ class Selection:
         the offset on. places: where in a row the value of a header stands: from 2 on, behind key
         and timestamp, without a gap. InvalidBatch if it cannot be opened."""
         assert sorted(places.values()) == list(range(2, 2 + len(places))), places
-        self._cursor = open_batch(header, batch, bytes_max)
+        self._cursor = open_batch(header, batch, bytes_max, RECORD_HEADERS_MAX)
         self._start_offset = start_offset
         self._places = dict(places)
         self._blank = [None] * len(places)
@@ -117,8 +121,8 @@ class Selection:
         return [records[start:end] for start, end in stretches]
 
     def look(self, records_max: int) -> bool:
-        """Look at so many more records. False when there was none left; InvalidBatch where one
-        makes no sense."""
+        """Look at so many more records, or fewer that have many headers. False when there was none
+        left; InvalidBatch where one makes no sense."""
         cursor: Cursor = self._cursor
         left: cython.longlong = records_max
         while left > 0:
@@ -126,6 +130,7 @@ class Selection:
             start: cython.Py_ssize_t = cursor.position
             if not cursor.advance():
                 return False
+            left -= cursor.headers_left // _HEADERS_PER_RECORD
             if cursor.offset < self._start_offset:
                 cursor.skip_headers()
                 continue

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from penstock.model.errors import CorruptBatch, InvalidBatch
 from penstock.records import locate_records, renumber_records
-from penstock.records.compression import decompress
 from penstock.records.header import (
-    CODEC_MASK,
-    HEADER_BYTES,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    BatchHeader,
     write_header,
 )
+from penstock.records.plain import PlainBatch
 
 
 class SliceableBatch:
@@ -29,24 +25,21 @@ class SliceableBatch:
 
     __slots__ = ("_batch", "_ends", "_header", "_records", "offsets")
 
-    def __init__(self, header: BatchHeader, batch: memoryview, bytes_max: int) -> None:
-        """InvalidBatch if its records make no sense, or too much of it."""
+    def __init__(self, batch: memoryview, plain: PlainBatch) -> None:
+        """The batch as it is, and opened. InvalidBatch if its records make no sense."""
         self._batch = batch
-        if header.codec:
-            try:
-                records = decompress(header.codec, batch[HEADER_BYTES:], bytes_max)
-            except CorruptBatch as error:
-                # Damage since it was sent would have shown in the checksum.
-                raise InvalidBatch(f"A record batch cannot be decompressed: {error}") from None
-            batch = memoryview(bytes(HEADER_BYTES) + records)
-        self._header = header._replace(
-            attributes=header.attributes & ~CODEC_MASK,
+        self._header = plain.header._replace(
             producer_id=NO_PRODUCER_ID,
             producer_epoch=NO_PRODUCER_EPOCH,
             base_sequence=NO_SEQUENCE,
         )
-        self.offsets, self._ends = locate_records(self._header, batch, bytes_max)
-        self._records = batch[HEADER_BYTES:]
+        self.offsets, self._ends = locate_records(plain.header, plain.batch, len(plain.batch))
+        self._records = plain.records
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its records, opened."""
+        return len(self._records)
 
     @property
     def base_offset(self) -> int:

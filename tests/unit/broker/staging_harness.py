@@ -33,6 +33,7 @@ from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import CONFIG, ManualClock, alone, batch
+from tests.unit.broker.opening_support import ANYBODY, openings_of
 
 
 @dataclass
@@ -83,7 +84,14 @@ class Life:
                 told.set_result(already)
 
         sent = batch(values) if payload is None else payload
-        self.coordinator.stage(staged, memoryview(sent), answer)
+        openings_of(self.topics, self.leaders, self.driver, self.clock).open_for_later(
+            ANYBODY,
+            topic,
+            partition,
+            memoryview(sent),
+            lambda opened: self.coordinator.stage(staged, opened, answer),
+            lambda error: answer(error, False),
+        )
         return told
 
     async def stage(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.admission import Admission
-from penstock.model.errors import BatchError, BatchTooLarge, InvalidBatch, InvalidTimestamp
+from penstock.model.errors import BatchError, BatchTooLarge, Busy, InvalidBatch, InvalidTimestamp
+from penstock.model.limits import BATCH_BYTES_MAX, MIB, OPENED_BATCH_BYTES_MAX
 from penstock.model.topic_config import INT64_MAX, TopicConfig, with_settings
 from penstock.records import BatchBuilder, decode_messages
 from penstock.records.compression import Codec
@@ -83,7 +84,7 @@ def test_a_compacted_topic_needs_keys(codec: Codec, policy: str) -> None:
     door.admit(batch := made(1, 2, codec=codec), check_produced(batch))
     door.admit(batch := made(1, 2, codec=codec, key=b""), check_produced(batch))
     batch = made(1, 2, codec=codec, key=None)
-    with pytest.raises(InvalidBatch, match=r"no key: orders is compacted"):
+    with pytest.raises(InvalidBatch, match=r"no key: the topic is compacted"):
         door.admit(batch, check_produced(batch))
 
 
@@ -137,14 +138,37 @@ def test_a_batch_that_expands_without_end_is_not_opened() -> None:
     bomb = made(codec=Codec.ZSTD, value=bytes(68_000_000))
     assert len(bomb) < 10_000
     for settings in ({"compression_type": "gzip"}, {"cleanup_policy": "compact"}):
-        with pytest.raises(InvalidBatch, match="more than 67108864 bytes"):
+        with pytest.raises(InvalidBatch, match="more than 16777216 bytes"):
             admission(**settings).admit(bomb, check_produced(bomb))
 
 
+@pytest.mark.parametrize(
+    ("batch_bytes_max", "opened_bytes_max"),
+    [(1_000, 4 * MIB), (1 * MIB, 16 * MIB), (BATCH_BYTES_MAX, OPENED_BATCH_BYTES_MAX)],
+)
+def test_what_is_opened_is_bounded_by_what_a_topic_takes(
+    batch_bytes_max: int, opened_bytes_max: int
+) -> None:
+    door = admission(cleanup_policy="compact", batch_bytes_max=str(batch_bytes_max))
+    assert door.opening.bytes_max == opened_bytes_max
+
+
+def test_what_was_opened_for_other_settings_is_not_taken() -> None:
+    """It waited, or its topic was looked for elsewhere: it is sent again, and opened anew."""
+    batch = made(1)
+    before = admission(cleanup_policy="delete").opening
+    door = admission(cleanup_policy="compact")
+    with pytest.raises(Busy, match="changed"):
+        door.admit(batch, check_produced(batch), opened_by=before)
+    alike = admission(cleanup_policy="compact", retention_ms="5000")
+    assert alike.admit(batch, check_produced(batch), opened_by=door.opening)[0] is batch
+
+
 def test_a_look_for_keys_makes_nothing_of_the_records() -> None:
-    """A record with millions of headers fits in a few kB: they are not made, on the loop least."""
+    """Records with millions of headers fit in a few kB: they are not made, on the loop least."""
     builder = BatchBuilder(1 << 24, codec=Codec.ZSTD)
-    builder.append(1_000, b"k", None, [("", b"")] * 200_000)
+    for _ in range(200):
+        builder.append(1_000, b"k", None, [("", b"")] * 1_000)
     bomb = memoryview(builder.build())
     assert len(bomb) < 1_000
     door = admission(cleanup_policy="compact")

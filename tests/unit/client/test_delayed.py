@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.admission import Opening
 from penstock.broker.staged_admission import StagedAdmission
 from penstock.client import delayed
 from penstock.client.client import connect
@@ -90,12 +91,12 @@ async def test_a_broker_that_has_not_heard_of_the_topic_yet_is_asked_again(
     admit = StagedAdmission.admit
 
     def not_at_first(
-        self: StagedAdmission, topic: str, partition: int, batch: memoryview
+        self: StagedAdmission, topic: str, partition: int, batch: memoryview, opened_by: Opening
     ) -> tuple[TopicId, memoryview, BatchHeader]:
         if len(refused) < 2:
             refused.append(topic)
             raise UnknownTopic("There is no such topic.")
-        return admit(self, topic, partition, batch)
+        return admit(self, topic, partition, batch, opened_by)
 
     monkeypatch.setattr(StagedAdmission, "admit", not_at_first)
     monkeypatch.setattr(delayed, "_NEWS_S", 0)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
+import sys
+import threading
 from typing import Any
 
 import pytest
 from crc32c import crc32c
 
+from penstock import records
 from penstock.model.errors import BatchError, CorruptBatch, InvalidBatch
+from penstock.model.limits import RECORD_HEADERS_MAX
 from penstock.records import (
     BatchBuilder,
     Codec,
@@ -233,7 +237,8 @@ def test_many_bombs_are_one_bomb(
 def test_headers_that_nobody_asked_for_are_not_made(implementation: Implementation) -> None:
     """Millions of them fit in a few kB of a compressed batch."""
     builder = BatchBuilder(1 << 20, Codec.ZSTD)
-    builder.append(0, b"key", None, [("", b"")] * 50_000)
+    for _ in range(50):
+        builder.append(0, b"key", None, [("", b"")] * 1_000)
     builder.append(0, None, b"value")
     batch = memoryview(builder.build())
     header = check_batch(batch)
@@ -241,8 +246,83 @@ def test_headers_that_nobody_asked_for_are_not_made(implementation: Implementati
     assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20)) > 3_000_000
     assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20, False)) < 1_000_000
     assert peak_bytes(lambda: implementation.column_reading.decode_columns(batch, 0)) < 1_000_000
-    assert [row[4] for row in rows(reading.decode_batch(header, batch, 1 << 20, False))] == [(), ()]
-    assert reading.count_keys(header, batch, 1 << 20) == 1
+    without = rows(reading.decode_batch(header, batch, 1 << 20, False))
+    assert [row[4] for row in without] == [()] * 51
+    assert reading.count_keys(header, batch, 1 << 20) == 50
+    assert reading.count_headers(header, batch, 1 << 20) == 50_000
+    assert peak_bytes(lambda: reading.locate_records(header, batch, 1 << 20)) < 1_000_000
+    others = [b"other"]
+    assert (
+        peak_bytes(lambda: list(reading.walk_records(header, batch, 1 << 20, others))) < 1_000_000
+    )
+
+
+def built_of(*records: tuple[bytes | None, bytes | None, list[Any]]) -> memoryview:
+    builder = BatchBuilder(1 << 20)
+    for record in records:
+        builder.append(0, *record)
+    return memoryview(builder.build())
+
+
+def test_a_record_with_more_headers_than_anybody_writes_is_not_looked_into(
+    implementation: Implementation,
+) -> None:
+    """Whoever reads it has it all the same: it is a broker that does not."""
+    reading = implementation.reading
+    for count in (RECORD_HEADERS_MAX, RECORD_HEADERS_MAX + 1):
+        batch = built_of((b"key", None, [("", b"")] * count))
+        header = check_batch(batch)
+        assert len(reading.decode_batch(header, batch, 1 << 20)[0].headers) == count
+        for walk in (
+            reading.count_keys,
+            reading.count_headers,
+            reading.locate_records,
+            lambda *what: list(reading.walk_records(*what, ())),
+            lambda *what: implementation.selecting.Selection(*what, 0, {}, False, bool).look(1),
+        ):
+            if count <= RECORD_HEADERS_MAX:
+                walk(header, batch, 1 << 20)
+            else:
+                with pytest.raises(InvalidBatch, match="1000 are the most"):
+                    walk(header, batch, 1 << 20)
+
+
+def test_names_that_are_looked_for(implementation: Implementation) -> None:
+    headers = [("a", b"1"), ("bb", b"2"), ("a", None), ("c" * 64, b"3"), ("d", b"4"), ("", b"5")]
+    batch = built_of((b"key", b"value", headers), (None, b"value", []))
+    walked = implementation.reading.walk_records(check_batch(batch), batch, 1 << 20, {b"a", b""})
+    found = [("a", b"1"), ("a", None), ("", b"5")]
+    assert list(walked) == [(0, b"key", found), (1, None, [])]
+
+
+@pytest.mark.parametrize("walk", ["count_keys", "count_headers", "locate_records"])
+def test_other_threads_run_while_records_are_walked(walk: str) -> None:
+    """Those of a hostile batch take a second: threads would be of no use."""
+    builder = BatchBuilder(1 << 20, Codec.NONE)
+    for _ in range(300):
+        builder.append(0, b"key", None, [("", b"")] * 1_000)
+    batch = memoryview(builder.build())
+    walked = getattr(records, walk)
+    ran = threading.Event()
+    gate = threading.Lock()
+
+    def run() -> None:
+        with gate:
+            ran.set()
+
+    interval_s = sys.getswitchinterval()
+    gate.acquire()
+    other = threading.Thread(target=run)
+    other.start()
+    try:
+        # Who runs is asked to stop no more: another thread runs if it lets go by itself.
+        sys.setswitchinterval(3600 if records.COMPILED else interval_s)
+        gate.release()
+        while not ran.is_set():
+            walked(check_batch(batch), batch, 1 << 20)
+    finally:
+        sys.setswitchinterval(interval_s)
+        other.join()
 
 
 def test_headers_are_checked_though_nobody_asked_for_them(implementation: Implementation) -> None:

@@ -11,6 +11,7 @@ from penstock.model.limits import OPENED_BATCH_BYTES_MAX
 from penstock.records import BatchBuilder, decode_batch
 from penstock.records.compression import Codec
 from penstock.records.header import check_batch, check_produced
+from penstock.records.plain import plain_batch
 from penstock.records.recompress import recompress
 
 
@@ -28,7 +29,7 @@ def test_only_codec_length_and_checksum_change(before: Codec, after: Codec) -> N
     batch = made(before)
     header = check_produced(batch)
     result = memoryview(
-        recompress(header, batch, after, level=None, bytes_max=OPENED_BATCH_BYTES_MAX)
+        recompress(plain_batch(header, batch, OPENED_BATCH_BYTES_MAX), after, level=None)
     )
     changed = check_produced(result)
     assert changed.codec == after
@@ -50,7 +51,7 @@ def test_the_level_is_followed(codec: Codec, low: int, high: int) -> None:
     batch = made(Codec.NONE, values=500)
     header = check_produced(batch)
     sizes = [
-        len(recompress(header, batch, codec, level=level, bytes_max=OPENED_BATCH_BYTES_MAX))
+        len(recompress(plain_batch(header, batch, OPENED_BATCH_BYTES_MAX), codec, level=level))
         for level in (low, high)
     ]
     assert sizes[0] > sizes[1]
@@ -61,4 +62,4 @@ def test_what_expands_beyond_the_limit_is_refused() -> None:
     builder.append(1_000, b"key", bytes(1_000_000))
     batch = memoryview(bytearray(builder.build()))
     with pytest.raises(InvalidBatch, match="more than 100000 bytes"):
-        recompress(check_batch(batch), batch, Codec.NONE, level=None, bytes_max=100_000)
+        plain_batch(check_batch(batch), batch, 100_000)

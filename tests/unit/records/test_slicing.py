@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Sequence
 from unittest.mock import patch
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.model.errors import InvalidBatch
 from penstock.records import BatchBuilder, Message, decode_batch, decode_messages, slicing
 from penstock.records.header import check_batch, read_header, stamp
+from penstock.records.plain import plain_batch
 from penstock.records.rewrite import keep_records, open_batch
 from penstock.records.slicing import SliceableBatch
 from penstock.records.view import batches
@@ -36,7 +38,7 @@ def built(codec: int = 0) -> memoryview:
 
 
 def sliceable(batch: memoryview) -> SliceableBatch:
-    return SliceableBatch(check_batch(batch), batch, BYTES_MAX)
+    return SliceableBatch(batch, plain_batch(check_batch(batch), batch, BYTES_MAX))
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -73,7 +75,7 @@ def test_gaps_stay() -> None:
     """A compacted batch, whose records are not neighbours."""
     batch = built()
     pieces = sliceable(batch)
-    pieces.offsets[5:] = [offset + 3 for offset in pieces.offsets[5:]]
+    pieces.offsets[5:] = array("q", [offset + 3 for offset in pieces.offsets[5:]])
     assert bytes(pieces.between(105, 107)) == b""
 
 
@@ -81,9 +83,11 @@ def test_records_that_make_no_sense() -> None:
     batch = built(1)
     header = check_batch(batch)
     with pytest.raises(InvalidBatch):
-        SliceableBatch(header, batch, 10)
+        plain_batch(header, batch, 10)
     with pytest.raises(InvalidBatch):
-        SliceableBatch(header._replace(record_count=COUNT + 1), batch, BYTES_MAX)
+        SliceableBatch(
+            batch, plain_batch(header._replace(record_count=COUNT + 1), batch, BYTES_MAX)
+        )
 
 
 def with_holes(batch: memoryview, kept: Sequence[int]) -> memoryview:

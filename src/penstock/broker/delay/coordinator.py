@@ -18,6 +18,7 @@ from penstock.broker.delay.service import DelayParts, DelayService
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.in_turns import InTurns
+from penstock.broker.openings import Opened
 from penstock.broker.own_topic import OwnTopic
 from penstock.broker.partition import Partition
 from penstock.coordination.delay.records import DELAYED_TOPIC
@@ -232,27 +233,28 @@ class DelayCoordinator:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def accept(self, request: pb.DelayRequest, payload: memoryview, accepted: Accepted) -> None:
-        """Raises if it cannot be kept, and then does not call `accepted`."""
+    def accept(self, request: pb.DelayRequest, opened: Opened, accepted: Accepted) -> None:
+        """Raises if it cannot be kept, and then does not call `accepted`. The bytes of what was
+        opened are needed until the turn ends."""
         if _is_made(self._parts):
-            self._current().accept(request, payload, accepted)
+            self._current().accept(request, opened, accepted)
             return
-        self._early_bytes += len(payload)
-        if self._early_bytes > FRAME_BYTES_MAX:
-            self._early_bytes -= len(payload)
+        if self._early_bytes and self._early_bytes + opened.size_bytes > FRAME_BYTES_MAX:
             raise Busy("The topic of delayed messages is being made: try again.")
-        self._tasks.start(self._accept_early(request, bytes(payload), accepted))
+        self._early_bytes += opened.size_bytes
+        kept = opened._replace(batch=memoryview(bytearray(opened.batch)))
+        self._tasks.start(self._accept_early(request, kept, accepted))
 
     async def _accept_early(
-        self, request: pb.DelayRequest, payload: bytes, accepted: Accepted
+        self, request: pb.DelayRequest, opened: Opened, accepted: Accepted
     ) -> None:
         try:
             service = await self._made()
-            service.accept(request, memoryview(bytearray(payload)), accepted)
+            service.accept(request, opened, accepted)
         except PenstockError as error:
             accepted(error, ())
         finally:
-            self._early_bytes -= len(payload)
+            self._early_bytes -= opened.size_bytes
             self._parts.driver.end_turn()
 
     async def cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from penstock.broker.delay.writer import DelayedWriter
+from penstock.broker.openings import Opened
 from penstock.broker.producer_ids import draw_producer_id
 from penstock.broker.staged_admission import StagedAdmission
 from penstock.coordination.delay.records import (
@@ -52,7 +53,8 @@ from penstock.model.limits import (
 )
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
-from penstock.records import BatchBuilder, Headers, Message, decode_batch
+from penstock.records import BatchBuilder, Headers, Message
+from penstock.records.header import BatchHeader, check_produced
 
 Accepted = Callable[[PenstockError | None, Sequence[Due]], None]
 """Is told the error, or what each message is known by."""
@@ -104,22 +106,20 @@ class Intake:
         self._flying_messages = 0
         self._held_bytes = 0
 
-    def accept(self, request: pb.DelayRequest, payload: memoryview, accepted: Accepted) -> None:
-        """Keep what a client sent. Raises if it cannot be kept, and then does not call `accepted`.
-        The end of the turn must follow."""
+    def accept(self, request: pb.DelayRequest, opened: Opened, accepted: Accepted) -> None:
+        """Keep what a client sent, opened with its messages. Raises if it cannot be kept, and then
+        does not call `accepted`. The end of the turn must follow."""
         check_public(request.topic)
         token = request.token
         if token and len(token) != TOKEN_BYTES:
             raise InvalidRequest(f"A token has {len(token)} bytes: give it {TOKEN_BYTES}, or none.")
         if token and self._is_known(token, accepted):
             return
-        topic_id, batch, header = self._admission.admit(request.topic, request.partition, payload)
-        if header.record_count > DELAYED_PER_CALL_MAX:
-            raise InvalidDelay(
-                f"The call brings {header.record_count} messages: {DELAYED_PER_CALL_MAX} is the "
-                "limit, make several calls."
-            )
-        messages = decode_batch(header, batch, OPENED_BATCH_BYTES_MAX)
+        check_count_of_call(check_produced(opened.batch))
+        topic_id, _, _ = self._admission.admit(
+            request.topic, request.partition, opened.batch, opened.by
+        )
+        messages = opened.messages
         dues_ms = self._dues_ms(request, len(messages))
         asked = _Asked(
             lane=LaneRecord(
@@ -138,10 +138,8 @@ class Intake:
             self._keep(asked, accepted)
             return
         # For some milliseconds, now and then.
-        held_bytes = sum(
-            size_of(message.key, message.value, message.headers) for message in messages
-        )
-        if self._held_bytes + held_bytes > FRAME_BYTES_MAX:
+        held_bytes = opened.size_bytes
+        if self._held_bytes and self._held_bytes + held_bytes > FRAME_BYTES_MAX:
             raise Busy("Delayed messages are being tidied: try again.")
         self._held_bytes += held_bytes
 
@@ -404,6 +402,15 @@ class Intake:
             producer_id=draw_producer_id(),
         )
         return number, [self._writer.batch_of((LANE, encode_lane(record)))]
+
+
+def check_count_of_call(header: BatchHeader) -> None:
+    """InvalidDelay if a call brings too many messages."""
+    if header.record_count > DELAYED_PER_CALL_MAX:
+        raise InvalidDelay(
+            f"The call brings {header.record_count} messages: {DELAYED_PER_CALL_MAX} is the "
+            "limit, make several calls."
+        )
 
 
 def build_kept(head: Head, messages: Sequence[Waiting], now_ms: int) -> bytearray:

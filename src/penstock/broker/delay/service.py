@@ -22,6 +22,7 @@ from penstock.broker.delay.schedule_keeper import ScheduleKeeper
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
 from penstock.broker.leaders import Leaders
+from penstock.broker.openings import Opened
 from penstock.broker.partitions import Partitions
 from penstock.broker.staged_admission import StagedAdmission
 from penstock.broker.staged_copies import note_bug
@@ -169,13 +170,13 @@ class DelayService:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def accept(self, request: pb.DelayRequest, payload: memoryview, accepted: Accepted) -> None:
+    def accept(self, request: pb.DelayRequest, opened: Opened, accepted: Accepted) -> None:
         def done(error: PenstockError | None, dues: Sequence[Due]) -> None:
             accepted(error, dues)
             if dues:
                 self.deliverer.wake(min(dues).due_ms)
 
-        self.intake.accept(request, payload, done)
+        self.intake.accept(request, opened, done)
 
     async def cancel(self, dues: Sequence[tuple[int, int]]) -> list[bool]:
         """Whether each was cancelled: if it waited, and is not on its way."""

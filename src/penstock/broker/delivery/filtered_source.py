@@ -14,9 +14,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.broker.delivery.fair_turns import FairTurns, Work
 from penstock.broker.delivery.filtered import FilteredPart, filtered_read
 from penstock.broker.delivery.sources import Done, Load
+from penstock.broker.fair_turns import FairTurns, Work
 from penstock.broker.leaders import Leaders
 from penstock.broker.partition import Partition
 from penstock.coordination.filter.filters import CompiledFilter

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns, Unanswered, Work
 from penstock.broker.delivery.share_log import ShareLog
+from penstock.broker.fair_turns import FairTurns, Unanswered, Work
 from penstock.broker.partition import Partition
 from penstock.coordination.delivery.share_partition import SharePartition, last_state
 from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
@@ -213,7 +213,8 @@ class Share:
             self.go_on()
 
     def leased_again(self, member: str, leases: Sequence[Lease]) -> Leased | None:
-        """What was leased to the member once more, if it holds all of it still."""
+        """What was leased to the member once more, if it holds all of it still. What takes long to
+        open returns to the group: the member is silent, and is asked after, not served."""
         if self._is_over:
             return None
         ends_ms = []
@@ -226,6 +227,9 @@ class Share:
         if left_ms <= 0:
             return None
         found = self._log.payload(leases, sys.maxsize)
+        if found.too_many:
+            self.give_back(member, leases)
+            return None
         return Leased(found.leases, found.pieces, left_ms, found.firsts)
 
     def drop_member(self, member: str, *, is_lost: bool = True) -> None:
@@ -340,7 +344,7 @@ class Share:
     def _lease(self, ask: Ask) -> Leased | None:
         machine, now_ms = self.machine, self._around.now_ms()
         while leases := machine.lease(ask.member, ask.messages_max, now_ms):
-            found = self._log.payload(leases, ask.bytes_max, waits=True)
+            found = self._log.payload(leases, ask.bytes_max)
             for first, last in found.gone:
                 # Compaction has taken them since the log was read here.
                 machine.settle(ask.member, first, last, Settlement.ACKNOWLEDGE, now_ms)

@@ -2,7 +2,7 @@
 
 Not who gets what. A batch is opened only where that is needed: to order by key, to filter, and
 where a header of the queue's own may stand in it. Filtering may take long, and is work in turns
-(`broker.delivery.filtered`) between two feeds; so is opening a batch that may have much in it. The
+(`broker.delivery.filtered`) between two feeds; so is opening what was too much for this turn. The
 invariants: every offset up to where it was read is told once, as there or as nothing to hand out; a
 payload has the leased messages and no others. A batch that cannot be opened is told as one message,
 which is found `unreadable` when it is leased.
@@ -10,42 +10,43 @@ which is found `unreadable` when it is leased.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from penstock.broker.delivery.fair_turns import Pieces
 from penstock.broker.delivery.filtered import filtered_read
+from penstock.broker.fair_turns import Pieces
 from penstock.broker.partition import Partition
+from penstock.broker.unopened import TurnBudget, Unopened
 from penstock.coordination.delivery.message_details import MessageDetails, details_of
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import Lease
 from penstock.coordination.filter.filters import CompiledFilter
 from penstock.model.errors import InvalidBatch
 from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
-from penstock.model.message_headers import PREFIX
-from penstock.records import Message, decode_batch
+from penstock.model.message_headers import EXPIRES_MS, PREFIX, PRIORITY
+from penstock.records import walk_records
 from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer, check_batch, read_header
+from penstock.records.plain import PlainBatch
 from penstock.records.slicing import SliceableBatch
 
 # Read of the log in one go, and in one turn of the loop.
 _CHUNK_BYTES: Final = 256 * KIB
 _TURN_BYTES: Final = 1 * MIB
-# Opened batches that are kept for the next who leases a part of them.
+# Opened batches that are kept for the next who leases a part of them, and their bytes, if there is
+# more than one.
 _OPENED_MAX: Final = 4
+_OPENED_BYTES_MAX: Final = 8 * MIB
 _PREFIX: Final = PREFIX.encode()
 # What was found in a batch, kept for its next part: no more than a few megabytes.
 _FOUND_MAX: Final = 20_000
 # Of what passed a filter, so much is opened between two pauses: about a millisecond.
 _AT_ONCE_MESSAGES_MAX: Final = 1_000
-# What may be decompressed at once, and the most that is likely to stay within it.
-_AT_ONCE_BYTES_MAX: Final = 256 * KIB
-_AT_ONCE_COMPRESSED_BYTES_MAX: Final = 64 * KIB
-
-
-OpenedT = TypeVar("OpenedT")
+# The headers that `details_of` looks at.
+_NAMES: Final = frozenset((EXPIRES_MS.encode(), PRIORITY.encode()))
 
 
 class _Found(NamedTuple):
@@ -58,30 +59,12 @@ class _Found(NamedTuple):
     details: list[MessageDetails]
 
 
+_Record = tuple[int, bytes | None, list[tuple[str, bytes | None]]]
+"""Offset, key and headers."""
+
+
 class _TakesLong(Exception):
-    """A batch has much in it."""
-
-
-class _Large(NamedTuple):
-    """A batch that may have much in it: a few kilobytes can open to 64 MiB."""
-
-    header: BatchHeader
-    batch: memoryview
-
-    def at_once(self, open_it: Callable[[int], OpenedT]) -> OpenedT | None:
-        """What opening it comes to, unless that takes long; or it cannot be opened, which is found
-        once more. Of what is not compressed the size was seen before."""
-        if not self.header.codec:
-            return open_it(OPENED_BATCH_BYTES_MAX)
-        if self.header.length > _AT_ONCE_COMPRESSED_BYTES_MAX:
-            return None
-        try:
-            return open_it(_AT_ONCE_BYTES_MAX)
-        except InvalidBatch:
-            return None
-
-    def sliceable(self, bytes_max: int = OPENED_BATCH_BYTES_MAX) -> SliceableBatch:
-        return SliceableBatch(self.header, self.batch, bytes_max)
+    """A batch has much in it, or much was opened in this turn."""
 
 
 class Payload:
@@ -127,18 +110,24 @@ class ShareLog:
     """One per share."""
 
     def __init__(
-        self, partition: Partition, *, is_ordered_by_key: bool, compiled: CompiledFilter | None
+        self,
+        partition: Partition,
+        budget: TurnBudget,
+        *,
+        is_ordered_by_key: bool,
+        compiled: CompiledFilter | None,
     ) -> None:
         """compiled: which messages are for the group; None: all."""
         self._partition = partition
+        self._budget = budget
         self._is_ordered_by_key = is_ordered_by_key
         self._compiled = compiled
         self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
         self._found: _Found | None = None
-        # A batch that is to be opened by a thread: before more is told, or before it is leased.
-        self._large_to_tell: _Large | None = None
-        self._large_to_lease: _Large | None = None
-        # One that a thread could not open: its base offset, and why.
+        # A batch that `look` opens: before more is told, or before it is leased.
+        self._to_tell: Unopened[_Found] | None = None
+        self._to_lease: Unopened[SliceableBatch] | None = None
+        # One that could not be opened: its base offset, and why.
         self._unreadable: tuple[int, InvalidBatch] | None = None
 
     def feed(self, machine: SharePartition, now_ms: int) -> bool:
@@ -175,31 +164,31 @@ class ShareLog:
     @property
     def must_look(self) -> bool:
         """Whether something is found out by `look` alone."""
-        return self.is_filtered or self._large_to_tell is not None or self.must_open
+        return self.is_filtered or self._to_tell is not None or self.must_open
 
     @property
     def must_open(self) -> bool:
         """Whether what was to be leased is in a batch that `look` opens first."""
-        return self._large_to_lease is not None
+        return self._to_lease is not None
 
     def look(self, machine: SharePartition) -> Pieces[bool]:
-        """Open a large batch; or find out what passes the filter, from what the machine wants to
+        """Open a batch; or find out what passes the filter, from what the machine wants to
         know on. Whether there is something to tell it, or to lease."""
-        if (large := self._large_to_lease) is not None:
-            self._large_to_lease = None
+        if (to_lease := self._to_lease) is not None:
+            self._to_lease = None
             try:
-                self._opened.append((yield large.sliceable))
+                self._keep((yield from to_lease.in_turn()))
             except InvalidBatch as error:
-                self._unreadable = large.header.base_offset, error
+                self._unreadable = to_lease.header.base_offset, error
             return True
-        if (large := self._large_to_tell) is not None:
-            self._large_to_tell = None
+        if (to_tell := self._to_tell) is not None:
+            self._to_tell = None
             wanted = machine.wanted
             try:
-                self._found = yield partial(self._found_in, large, OPENED_BATCH_BYTES_MAX)
+                self._found = yield from to_tell.in_turn()
             except InvalidBatch:
-                first = large.header.base_offset
-                self._found = _closed(large.header, first if wanted is None else wanted)
+                first = to_tell.header.base_offset
+                self._found = _closed(to_tell.header, first if wanted is None else wanted)
             return True
         if self._compiled is None:
             return True
@@ -222,17 +211,16 @@ class ShareLog:
             self._found = yield found
         return part.next_offset > wanted
 
-    def payload(self, leases: Sequence[Lease], bytes_max: int, *, waits: bool = False) -> Payload:
-        """The batches of the leased messages, as far as they fit; at least those of one batch.
-        waits: what is in a batch that takes long to open is too much, until `look` has opened it.
-        """
+    def payload(self, leases: Sequence[Lease], bytes_max: int) -> Payload:
+        """The batches of the leased messages, as far as they fit; at least those of one batch. What
+        is in a batch that takes long to open is too much, until `look` has opened it."""
         found = Payload()
         size_bytes = 0
         for lease in leases:
             offset = lease.first
             while offset <= lease.last:
                 try:
-                    opened = self._batch_at(offset, waits=waits)
+                    opened = self._batch_at(offset)
                 except _TakesLong:
                     found.too_many.append((offset, lease.last))
                     break
@@ -257,26 +245,35 @@ class ShareLog:
                 offset = end
         return found
 
-    def _batch_at(self, offset: int, *, waits: bool) -> SliceableBatch | None:
-        """The batch with this offset, or the next that there is. waits: _TakesLong if it does."""
+    def _batch_at(self, offset: int) -> SliceableBatch | None:
+        """The batch with this offset, or the next that there is. _TakesLong if it does."""
         for opened in self._opened:
             if opened.base_offset <= offset < opened.next_offset:
                 return opened
-        if waits and self.must_open:
+        if self.must_open:
             raise _TakesLong  # no more of them at once: leases may be of many batches
         batch = memoryview(self._partition.read(offset, 1).read())
         if not batch:
             return None
         header = check_batch(batch)
-        large = _Large(header, batch[: header.length])
         if self._unreadable is not None and self._unreadable[0] == header.base_offset:
             raise self._unreadable[1]
-        sliceable = large.at_once(large.sliceable) if waits else large.sliceable()
+        batch = batch[: header.length]
+        unopened = Unopened(header, batch, partial(SliceableBatch, batch))
+        sliceable = unopened.at_once(self._budget)
         if sliceable is None:
-            self._large_to_lease = large
+            self._to_lease = unopened
             raise _TakesLong
-        self._opened.append(sliceable)
+        self._keep(sliceable)
         return sliceable
+
+    def _keep(self, opened: SliceableBatch) -> None:
+        """For the next who leases a part of it."""
+        self._opened.append(opened)
+        while len(self._opened) > 1 and (
+            sum(each.size_bytes for each in self._opened) > _OPENED_BYTES_MAX
+        ):
+            self._opened.popleft()
 
     def _header_at(self, offset: int) -> BatchHeader:
         return read_header(self._partition.read(offset, 1).read())
@@ -284,7 +281,7 @@ class ShareLog:
     def _offer(
         self, machine: SharePartition, header: BatchHeader, batch: memoryview, now_ms: int
     ) -> bool:
-        """False if a thread has to open it first."""
+        """False if it has to be opened in turn first, or was looked into in part."""
         wanted = machine.wanted
         if wanted is None or header.next_offset <= wanted:
             return True
@@ -292,55 +289,61 @@ class ShareLog:
         if header.is_control or not header.record_count:
             found.skipped.append((header.base_offset, header.next_offset))
         elif not self._is_plain(header, batch):
-            large = _Large(header, batch)
+            unopened = Unopened(header, batch, partial(self._found_in, wanted))
             try:
-                opened = large.at_once(partial(self._found_in, large))
+                opened = unopened.at_once(self._budget)
             except InvalidBatch:
                 opened = _closed(header, wanted)
             if opened is None:
-                self._large_to_tell = large
+                self._to_tell = unopened
                 return False
             found = opened
         _tell(machine, found, now_ms)
         self._found = found if _is_small(found) else None
-        return True
+        return found.next_offset == header.next_offset
 
-    def _found_in(self, large: _Large, bytes_max: int) -> _Found:
-        """What the batch has. InvalidBatch if it cannot be opened."""
-        header, batch = large
-        found = _Found(header.base_offset, header.next_offset, [], [])
-        self._look_into(decode_batch(header, batch, bytes_max), found)
-        return found
+    def _found_in(self, wanted: int, plain: PlainBatch) -> _Found:
+        """What the batch has from the wanted offset on: all of it, or as much as is more than any
+        window. InvalidBatch if these make no sense; the rest is found out when it is looked into,
+        or leased."""
+        header = plain.header
+        found = _Found(max(wanted, header.base_offset), header.next_offset, [], [])
+        records = walk_records(header, plain.batch, len(plain.batch), _NAMES)
+        end_offset = self._look_into(
+            (record for record in records if record[0] >= wanted), found, _FOUND_MAX - 1
+        )
+        return found._replace(next_offset=end_offset)
 
     def _passed(self, payload: Sequence[Buffer], first: int, next_offset: int) -> _Found:
         """What these batches have from the first offset on, and nothing else that is before the
         next."""
         found = _Found(first, next_offset, [], [])
-        messages = (
-            message
+        records = (
+            record
             for batch in payload
-            for message in decode_batch(
-                read_header(batch), memoryview(batch), OPENED_BATCH_BYTES_MAX
+            for record in walk_records(
+                read_header(batch), memoryview(batch), OPENED_BATCH_BYTES_MAX, _NAMES
             )
-            if message.offset >= first
+            if record[0] >= first
         )
-        self._look_into(messages, found)
+        self._look_into(records, found, sys.maxsize)
         return found
 
-    def _look_into(self, messages: Iterable[Message], found: _Found) -> None:
+    def _look_into(self, records: Iterable[_Record], found: _Found, found_max: int) -> int:
+        """Up to which offset it has looked, when so much was found."""
         expected = found.base_offset
-        for message in messages:
-            offset = message.offset
+        for offset, key, headers in records:
             if expected < offset:
                 found.skipped.append((expected, offset))
             expected = offset + 1
-            details = details_of(
-                offset, message.key, message.headers, is_ordered_by_key=self._is_ordered_by_key
-            )
+            details = details_of(offset, key, headers, is_ordered_by_key=self._is_ordered_by_key)
             if details is not None:
                 found.details.append(details)
+            if len(found.skipped) + len(found.details) >= found_max:
+                return expected
         if expected < found.next_offset:
             found.skipped.append((expected, found.next_offset))
+        return found.next_offset
 
     def _is_plain(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether nothing in the records matters."""

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.pulse import Pulse
 from penstock.broker.delivery.share import (
@@ -29,8 +28,10 @@ from penstock.broker.delivery.share import (
     Told,
 )
 from penstock.broker.delivery.share_log import ShareLog
+from penstock.broker.fair_turns import FairTurns
 from penstock.broker.partition import Partition
 from penstock.broker.partitions import Partitions
+from penstock.broker.unopened import TurnBudget
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import ShareSettings
 from penstock.model.delivery_errors import TooManySubscriptions
@@ -86,9 +87,11 @@ class Shares:
         dead_letters: DeadLetters,
         filters: Filters,
         turns: FairTurns,
+        budget: TurnBudget,
         clock: Clock,
     ) -> None:
         self._states = states
+        self._budget = budget
         self._dead_letters = dead_letters
         self._filters = filters
         self._turns = turns
@@ -317,6 +320,7 @@ class Shares:
 
         log = ShareLog(
             partition,
+            self._budget,
             is_ordered_by_key=said.ordered_by_key,
             compiled=self._filters.compiled(said.filter) if said.filter.ByteSize() else None,
         )

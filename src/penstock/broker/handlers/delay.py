@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from penstock.broker.context import Context
 from penstock.broker.delay.destination import Stand, append_due, check_topic, stand_response
+from penstock.broker.delay.intake import check_count_of_call
 from penstock.broker.handlers.bounds import check_count
+from penstock.broker.openings import Opened
 from penstock.broker.session import Session
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
 from penstock.coordination.delay.schedule import Schedule
@@ -27,7 +29,7 @@ def delay(
 ) -> None:
     request = parse(pb.DelayRequest, envelope)
 
-    def accepted(error: PenstockError | None, dues: Sequence[Due]) -> None:
+    def accepted(error: PenstockError | None, dues: Sequence[Due] = ()) -> None:
         if error is not None:
             session.channel.answer_error(message_id, error)
             return
@@ -36,7 +38,19 @@ def delay(
         )
         session.channel.answer(message_id, pb.CALL_DELAY, response.SerializeToString())
 
-    context.delivery.delays.accept(request, payload, accepted)
+    def accept_opened(opened: Opened) -> None:
+        context.delivery.delays.accept(request, opened, accepted)
+
+    check_count_of_call(check_produced(payload))
+    context.delivery.openings.open_for_later(
+        session.channel.connection,
+        request.topic,
+        request.partition,
+        payload,
+        accept_opened,
+        accepted,
+        takes_messages=True,
+    )
 
 
 async def cancel_delayed(

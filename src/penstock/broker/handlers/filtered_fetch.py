@@ -11,8 +11,8 @@ import asyncio
 from typing import Final
 
 from penstock.broker.context import Context
-from penstock.broker.delivery.fair_turns import Work
 from penstock.broker.delivery.filtered import FilteredPart, filtered_read
+from penstock.broker.fair_turns import Work
 from penstock.broker.handlers.gone import explained
 from penstock.broker.session import Session
 from penstock.model.errors import OffsetOutOfRange, PenstockError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from penstock.broker.context import Context
@@ -61,15 +62,20 @@ def produce(
         partition, acks, claim = _find_target(context, session, envelope)
     if partition.lacks_replicas:
         partition.check_acks(acks)
+    delivery = context.delivery
+    if partition.admission.opens_batches or delivery.openings.is_any_waiting:
+        answer = _ProduceAnswer(session, message_id, acks)
+        into = None
+        if partition.is_exclusive:
+            # Judged when it is opened: in the turn in which it is appended.
+            into = partial(delivery.claims.append_opened, partition, claim, answer, acks)
+        connection = session.channel.connection
+        delivery.openings.append(connection, partition, payload, answer, acks, into)
+        return
     if partition.is_exclusive:
         answer = _ProduceAnswer(session, message_id, acks)
-        context.delivery.claims.append(partition, claim, payload, answer, acks)
-        return
-    if partition.admission.opens_batches:
-        answer = _ProduceAnswer(session, message_id, acks)
-        context.delivery.openings.append(
-            session.channel.connection, partition, payload, answer, acks
-        )
+        opening = partition.admission.opening
+        delivery.claims.append(partition, claim, payload, answer, acks, opening)
         return
     partition.append(payload, _ProduceAnswer(session, message_id, acks), acks)
 

@@ -4,6 +4,7 @@ partitions that another broker leads."""
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.openings import Opened
 from penstock.broker.partition import Append
 from penstock.broker.session import Session
 from penstock.broker.staged_append import append_staged
@@ -35,14 +36,20 @@ def stage(
         records=0,
     )
 
-    def answer(error: PenstockError | None, already: bool) -> None:
+    def answer(error: PenstockError | None, already: bool = False) -> None:
         if error is not None:
             session.channel.answer_error(message_id, error)
         else:
             response = pb.StageResponse(already=already)
             session.channel.answer(message_id, pb.CALL_STAGE, response.SerializeToString())
 
-    context.staging.stage(batch, payload, answer)
+    def stage_opened(opened: Opened) -> None:
+        context.staging.stage(batch, opened, answer)
+
+    connection = session.channel.connection
+    context.delivery.openings.open_for_later(
+        connection, request.topic, request.partition, payload, stage_opened, answer
+    )
 
 
 async def commit_staged(

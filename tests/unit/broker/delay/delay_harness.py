@@ -29,6 +29,7 @@ from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import CONFIG, ManualClock, alone
+from tests.unit.broker.opening_support import ANYBODY, openings_of
 
 START_MS = ManualClock().now_ms()
 
@@ -91,7 +92,15 @@ class Life:
             token=token,
         )
         sent = waiting_batch(messages) if payload is None else payload
-        self.coordinator.accept(request, memoryview(sent), accepted)
+        openings_of(self.topics, self.leaders, self.driver, self.clock).open_for_later(
+            ANYBODY,
+            topic,
+            partition,
+            memoryview(sent),
+            lambda opened: self.coordinator.accept(request, opened, accepted),
+            lambda error: accepted(error, ()),
+            takes_messages=True,
+        )
         return told
 
     async def delay(

@@ -9,15 +9,19 @@ import pytest
 from penstock.broker.delivery import dead_letters
 from penstock.broker.forwarding import Done, Forwarding
 from penstock.client.client import connect
+from penstock.model.dead_letter import read_dead_letter
 from penstock.model.errors import UnknownTopic
 from penstock.model.ids import TopicPartition
-from penstock.model.limits import BATCH_BYTES_MAX
+from penstock.model.limits import BATCH_BYTES_MAX, RECORD_HEADERS_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
-from penstock.records import BatchBuilder, Codec, Message, decode_batch
-from penstock.records.header import BatchHeader
+from penstock.records import BatchBuilder, Codec
+from penstock.records.header import check_batch
+from penstock.records.plain import PlainBatch, plain_batch
+from penstock.records.slicing import SliceableBatch
 from tests.support import running
 from tests.unit.broker.delivery.share_harness import REJECT, stage
+from tests.unit.broker.opening_support import Watch, tiny_headers, zeros
 
 
 async def test_letters_too_large_for_one_batch_are_all_there(
@@ -40,11 +44,11 @@ async def test_a_batch_of_which_all_die_is_opened_once(monkeypatch: pytest.Monke
     """R-DEL-9: else a thousand messages that die together stop the broker for seconds."""
     opened: list[int] = []
 
-    def counted(header: BatchHeader, batch: memoryview, bytes_max: int) -> list[Message]:
-        opened.append(header.base_offset)
-        return decode_batch(header, batch, bytes_max)
+    def counted(batch: memoryview, plain: PlainBatch) -> SliceableBatch:
+        opened.append(plain.header.base_offset)
+        return SliceableBatch(batch, plain)
 
-    monkeypatch.setattr(dead_letters, "decode_batch", counted)
+    monkeypatch.setattr(dead_letters, "SliceableBatch", counted)
     async with stage() as here:
         await here.publish(50)
         a = await here.member("a")
@@ -97,3 +101,47 @@ async def test_a_leader_that_has_not_heard_of_the_topic_yet_is_asked_again(
             await message.reject("never")
         assert [one.id async for one in mq.dead_letters.list("g")] == ["orders/0/0"]
     assert refused == [("dead-letters.g", 0)] * 2
+
+
+@pytest.mark.parametrize("payload", [zeros(), tiny_headers(900, 1_000)], ids=["zeros", "headers"])
+async def test_nobody_waits_for_what_is_buried(
+    monkeypatch: pytest.MonkeyPatch, payload: bytearray
+) -> None:
+    """R-NET-5: a thread opens what they died in, one batch at a time, and takes out those alone."""
+    async with stage() as here:
+        await here.client.produce("orders", payload)
+        member = await here.member("a")
+        [message] = await member.lease(1, max_wait_ms=60_000)
+        watch = Watch(monkeypatch)
+        assert await member.settle(0, kind=REJECT, reason="never") == 0
+        async with asyncio.timeout(20):
+            [dead] = await here.dead_letters()
+        assert dead.value == message.value
+        assert set(message.headers) <= set(dead.headers)
+        watch.check()
+        # And another the letter, in whose topic each has a key.
+        assert len(watch.by_threads) in (1, 2)
+        view = memoryview(payload)
+        assert watch.by_threads[0] == len(plain_batch(check_batch(view), view, 1 << 30).batch)
+
+
+async def test_a_message_with_headers_beyond_reason_dies_in_its_place_alone() -> None:
+    """R-DEL-9: it was let in unseen, and nobody takes its headers out one by one."""
+    async with stage() as here:
+        await here.publish(1)
+        await here.client.produce("orders", tiny_headers(RECORD_HEADERS_MAX + 1, 1))
+        await here.publish(1)
+        member = await here.member("a")
+        got: list[int] = []
+        while len(got) < 2:
+            for message in await member.lease():
+                got.append(message.offset)
+                assert await member.settle(message.offset) == 0
+        assert got == [0, 2]
+        asking = asyncio.create_task(member.lease(max_wait_ms=60_000))
+        async with asyncio.timeout(10):
+            [dead] = await here.dead_letters()
+        asking.cancel()
+        letter = read_dead_letter(dead.key, dead.value, dead.headers)
+        assert letter is not None
+        assert (letter.offset, letter.value) == (1, None)

@@ -4,28 +4,33 @@ anybody is told."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from penstock.broker.delivery import share_log
+from penstock.broker import unopened
 from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.share import Outcomes, Settled, Share, Surroundings
-from penstock.broker.delivery.share_log import ShareLog
+from penstock.broker.delivery.share_log import Payload, ShareLog
+from penstock.broker.fair_turns import FairTurns
 from penstock.broker.partition import Partition
 from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import DeadMessage, Settlement, ShareSettings
+from penstock.coordination.delivery.share_settings import (
+    DeadMessage,
+    Lease,
+    Settlement,
+    ShareSettings,
+)
 from penstock.model.dead_letter import read_dead_letter
 from penstock.model.errors import Busy, NotLeader, PenstockError
-from penstock.model.limits import MIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
 from penstock.records import BatchBuilder, Codec
-from tests.support import another_client, batch
+from penstock.records.header import read_header
 from tests.unit.broker.delivery.share_harness import Stage, stage
+from tests.unit.broker.opening_support import Watch, tiny_headers, zeros
 
 
 async def publish_bomb(here: Stage) -> None:
@@ -211,45 +216,67 @@ async def test_nobody_is_told_while_a_former_leader_may_believe_that_it_leads() 
     bench.share.end(NotLeader())
 
 
-BOMBS = 4
-SIZE = 8 * MIB
+LARGE = {
+    "zeros": [zeros(), zeros()],
+    "headers": [tiny_headers(), tiny_headers()],
+    "many": [tiny_headers(100, 500)] * 20,
+}
 
 
-async def publish_bombs(here: Stage) -> None:
-    for _ in range(BOMBS):
-        builder = BatchBuilder(2 * SIZE, Codec.ZSTD)
-        builder.append(1_000, b"key", bytes(SIZE))
-        await here.client.produce("orders", bytearray(builder.build()))
-
-
+@pytest.mark.parametrize("large", LARGE)
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_others_are_served_while_bombs_are_leased(ordered: bool) -> None:
-    async with stage() as here, another_client(here.broker) as other:
-        await here.client.create("others")
+async def test_nobody_waits_for_what_is_leased(
+    monkeypatch: pytest.MonkeyPatch, ordered: bool, large: str
+) -> None:
+    """R-NET-5: a few kilobytes that open to megabytes, or many that open to some each."""
+    async with stage() as here:
         member = await here.member("a", ordered_by_key=ordered)
-        await publish_bombs(here)
+        count = 0
+        for payload in LARGE[large]:
+            await here.client.produce("orders", payload)
+            count += read_header(payload).record_count
+        watch = Watch(monkeypatch)
+        got: list[int] = []
+        async with asyncio.timeout(60):
+            while len(got) < count:
+                leased = await member.lease(10_000, max_wait_ms=60_000)
+                got += [message.offset for message in leased]
+                for first, last in ranges(message.offset for message in leased):
+                    assert await member.settle(first, last) == 0
+        assert got == list(range(count))
+        watch.check()
 
-        async def work() -> None:
-            left = BOMBS
-            while left:
-                for message in await member.lease(1, max_wait_ms=60_000):
-                    assert message.value == bytes(SIZE)
-                    assert await member.settle(message.offset) == 0
-                    left -= 1
 
-        working = asyncio.create_task(work())
-        served = 0
-        while not working.done():
-            await other.produce("others", batch([b"x"]))
-            served += 1
-        await working
-        # Opened on the loop, each lets by those few that come between its own calls.
-        assert served >= 8 * BOMBS, f"{served} round trips beside {BOMBS} bombs"
+def ranges(offsets: Iterable[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for offset in offsets:
+        if found and found[-1][1] == offset - 1:
+            found[-1] = found[-1][0], offset
+        else:
+            found.append((offset, offset))
+    return found
+
+
+async def test_what_would_take_long_is_not_sent_again() -> None:
+    """To a client that does not answer: it returns to the group, and whoever leases it waits for
+    it in turn."""
+    bench, found = Bench(), Payload()
+    log = SimpleNamespace(payload=lambda leases, bytes_max: found)
+    bench.share._log = cast("ShareLog", log)
+    lease = Lease(0, 3, 1)
+    found.leases, found.pieces = [lease], [b"as it was"]
+    again = bench.share.leased_again("m", [lease])
+    assert again is not None
+    assert again.payload == [b"as it was"]
+    found.too_many = [(2, 3)]
+    assert bench.share.leased_again("m", [lease]) is None
+    assert bench.machine.counts().available == 4
+    bench.share.end(NotLeader())
 
 
 async def test_small_batches_opened_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if each took long: all of them come, in parts, and those that cannot be opened die."""
-    monkeypatch.setattr(share_log, "_AT_ONCE_BYTES_MAX", 10)
+    monkeypatch.setattr(unopened, "OPENED_AT_ONCE_BYTES_MAX", 10)
     async with stage() as here:
         member = await here.member("a")
         for _ in range(6):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,11 +14,12 @@ from penstock.broker.context import Context
 from penstock.broker.delivery import share_log
 from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
+from penstock.broker.unopened import TurnBudget
 from penstock.coordination.delivery.share_partition import SharePartition
 from penstock.coordination.delivery.share_settings import Settlement, ShareSettings
 from penstock.coordination.filter.filters import Filter, parse_filter
 from penstock.model.ids import TopicPartition
-from penstock.records import BatchBuilder, decode_batch
+from penstock.records import BatchBuilder, walk_records
 from tests.support import RawClient, running
 
 ORDERS = TopicPartition("orders", 0)
@@ -38,7 +40,8 @@ class Bench:
 
     def group(self, *, ordered: bool = False, wanted: str = "") -> tuple[ShareLog, SharePartition]:
         compiled = parse_filter(Filter(expression=wanted)) if wanted else None
-        log = ShareLog(self.partition, is_ordered_by_key=ordered, compiled=compiled)
+        budget = TurnBudget(asyncio.get_running_loop().call_soon)
+        log = ShareLog(self.partition, budget, is_ordered_by_key=ordered, compiled=compiled)
         settings = ShareSettings(window_max=WINDOW, is_ordered_by_key=ordered)
         return log, SharePartition.fresh(0, settings)
 
@@ -104,9 +107,9 @@ async def test_a_batch_is_read_and_looked_into_once(
 
     def counted(header: Any, *rest: Any) -> Any:
         looked.append(header.base_offset)
-        return decode_batch(header, *rest)
+        return walk_records(header, *rest)
 
-    monkeypatch.setattr(share_log, "decode_batch", counted)
+    monkeypatch.setattr(share_log, "walk_records", counted)
     await bench.publish(20)
     await bench.publish(20)
     log, machine = bench.group(ordered=True)
@@ -118,11 +121,20 @@ async def test_a_batch_with_too_much_to_remember_is_looked_into_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept of it is bounded; what is told is the same."""
-    monkeypatch.setattr(share_log, "_FOUND_MAX", 5)
+    looked: list[int] = []
+
+    def counted(*what: Any) -> Any:
+        for record in walk_records(*what):
+            looked.append(record[0])
+            yield record
+
+    monkeypatch.setattr(share_log, "walk_records", counted)
+    monkeypatch.setattr(share_log, "_FOUND_MAX", 2 * WINDOW)
     await bench.publish(20)
     log, machine = bench.group(ordered=True)
     assert take_all(log, machine, 20) == list(range(20))
-    assert log._found is None
+    part = 2 * WINDOW - 1
+    assert looked == [*range(part), *range(2 * part), *range(20)]
 
 
 async def test_what_does_not_match_is_skipped_in_every_part(bench: Bench) -> None:

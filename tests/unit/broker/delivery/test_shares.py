@@ -10,10 +10,11 @@ import pytest
 
 from penstock.broker.delivery import shares
 from penstock.broker.delivery.dead_letters import DeadLetters
-from penstock.broker.delivery.fair_turns import FairTurns
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.share import Ask, Leased
 from penstock.broker.delivery.shares import Shares, States
+from penstock.broker.fair_turns import FairTurns
+from penstock.broker.unopened import TurnBudget
 from penstock.model.delivery_errors import TooManySubscriptions, UnknownLease
 from penstock.model.errors import (
     InvalidRequest,
@@ -278,7 +279,8 @@ class Opening:
         states = States(self._read, self._write)
         unused = cast(DeadLetters, None)
         turns = cast(FairTurns, None)
-        self.shares = Shares(life.partitions, states, unused, Filters(), turns, life.clock)
+        budget = TurnBudget(asyncio.get_running_loop().call_soon)
+        self.shares = Shares(life.partitions, states, unused, Filters(), turns, budget, life.clock)
         self.partition = life.leaders.find("orders", 0)
 
     async def _read(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:

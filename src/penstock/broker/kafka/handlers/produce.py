@@ -63,10 +63,11 @@ def _append(
         if not isinstance(batch, memoryview):
             raise InvalidBatch("A produce request names a partition and has no batch for it.")
         append = _PartitionAppend(answer, partition, response)
-        if partition.admission.opens_batches and not partition.is_exclusive:
-            context.delivery.openings.append(
-                answer.connection, partition, batch, append, answer.acks
-            )
+        openings = context.delivery.openings
+        if partition.is_exclusive:
+            partition.append(batch, append, answer.acks)  # which says why not
+        elif partition.admission.opens_batches or openings.is_any_waiting:
+            openings.append(answer.connection, partition, batch, append, answer.acks)
         else:
             partition.append(batch, append, answer.acks)
     except PenstockError as error:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from penstock.broker.delivery import fair_turns
-from penstock.broker.delivery.fair_turns import FairTurns, Pieces, Work
+from penstock.broker import fair_turns
+from penstock.broker.fair_turns import FairTurns, Pieces, Work
 from penstock.model.errors import CorruptLog, InternalError, PenstockError
 from penstock.model.limits import FILTERED_READS_MAX
 

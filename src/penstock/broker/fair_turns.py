@@ -159,6 +159,16 @@ class FairTurns:
         self._set_next()
         return work
 
+    async def outcome(self, client: Client, pieces: Pieces[ResultT]) -> ResultT:
+        """What the work comes to, for a task that waits for it; cancelled, it leaves it."""
+        told: asyncio.Future[ResultT] = self._loop.create_future()
+        work = self.begin(client, pieces, told.set_result, told.set_exception)
+        try:
+            return await told
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+
     def close(self) -> None:
         """Leave all of it as it is."""
         self._is_closed = True
