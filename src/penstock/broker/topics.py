@@ -176,7 +176,8 @@ class Topics:
 
     async def delete(self, name: str) -> None:
         check_public(name)
-        if (known := self._registry.image.topics.get(name)) is not None:
+        known = self._registry.image.topics.get(name)
+        if known is not None and not known.deleting:
             await self._leaders.wait_heard(known)
         async with self._changing:
             if name not in self._registry.image.topics:
