@@ -43,7 +43,7 @@ class Warm:
     def __init__(self) -> None:
         self.is_on = sys.platform == "linux" and not os.environ.get(SWITCH)
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment: dict[str, str] = {}
 
@@ -70,7 +70,7 @@ class Warm:
             self._control, theirs = socket.socketpair()
             with theirs:
                 descriptor = theirs.fileno()
-                self._process = subprocess.Popen(
+                self.process = subprocess.Popen(
                     [sys.executable, str(warm_main.__file__), str(descriptor)],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[descriptor],
@@ -78,10 +78,10 @@ class Warm:
         return self._control
 
     def end(self) -> None:
-        if self._control is not None and self._process is not None:
+        if self._control is not None and self.process is not None:
             self._control.close()
-            self._process.wait()
-            self._control = self._process = None
+            self.process.wait()
+            self._control = self.process = None
 
 
 warm = Warm()
