@@ -26,6 +26,8 @@ LENGTH = struct.Struct("!I")
 FILES_MAX = 64
 # What is in Spark's packages imports pyarrow, whose allocator starts a thread.
 _NOT_WARM = {"penstock.spark", "penstock.console", "penstock.testing", "penstock.cli.__main__"}
+# What a command line, an address and an event loop bring in that are not in any of our modules.
+_IMPORTED_LATE = ("typer._adapters", "encodings.idna", "uvloop")
 
 
 def import_all() -> None:
@@ -35,6 +37,9 @@ def import_all() -> None:
     from penstock.cli.main import make_app
 
     get_command(make_app())  # which imports what typer puts off
+    for name in _IMPORTED_LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
