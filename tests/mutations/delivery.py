@@ -20,7 +20,7 @@ DELIVERY: Final = (
         _SHARE,
         "                self._in_write, self._unsaved = self._unsaved, []\n",
         "                self._tell(self._unsaved)\n                self._unsaved = []\n",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
         "what is settled during a write is told with it",
@@ -28,21 +28,21 @@ DELIVERY: Final = (
         "                self._early += self._in_write\n",
         "                self._early += self._in_write + self._unsaved\n"
         "                self._unsaved = []\n",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
         "buried before it is durable that it is dead",
         _SHARE,
         "        self._unsaved.append((durable, ()))",
         "        durable(())",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_what_is_dead_is_buried_when_that_is_durable",
     ),
     outside(
         "told while a former leader may believe that it leads",
         _SHARE,
         "if self._early and self._around.now_ms() >= self._around.alone_from_ms:",
         "if self._early:",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_nobody_is_told_while_a_former_leader_may_believe_that_it_leads",
     ),
     outside(
         "what a lost member held stays its own",
@@ -56,7 +56,7 @@ DELIVERY: Final = (
         _SHARE,
         "                self.machine.not_buried(one.offset, again_ms)",
         "                self.machine.buried(one.offset)",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_what_cannot_be_buried_is_tried_again",
     ),
     outside(
         "who has given up is leased to",
