@@ -48,10 +48,11 @@ def first_drawn() -> int:
 
 
 def seeds(count: int, part: int = 0, parts: int = 1) -> list[int]:
-    """So many seeds, half of them the commit's own, and in a soak many more of those. Of several
-    parts together it is all of them; of one alone, every so-many-th."""
-    fixed = range(count // 2)
-    return [*fixed, *drawn(count - len(fixed))][part::parts]
+    """So many seeds, half of them the commit's own; in a soak as many that are always the same, and
+    many more of the commit's. Of several parts together it is all of them; of one alone, every
+    so-many-th."""
+    half = count // 2
+    return [*range(count if IS_SOAK else half), *drawn(count - half)][part::parts]
 
 
 def drawn(count: int) -> range:
