@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Generator
 
 import pytest
@@ -48,11 +47,8 @@ def pytest_terminal_summary(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    before_s = time.process_time()
-    try:
+    with tiers.short(item.nodeid):
         return (yield)
-    finally:
-        tiers.check_short(item, time.process_time() - before_s)
 
 
 @pytest.hookimpl(wrapper=True)
