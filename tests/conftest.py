@@ -8,9 +8,9 @@ by `warm_processes`; which of the long tests run says `tiers`, in which order an
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-import time
 from collections.abc import Generator
 
 import pytest
@@ -32,6 +32,18 @@ def pytest_configure() -> None:
     warm_processes.install()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without looking for garbage: half a million objects are made that stay, and would be looked
+    at again and again, now and in whatever test happens to run then."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # A broker would take it for a setting, and refuse it.
     os.environ.pop(warm_processes.SWITCH, None)
@@ -48,11 +60,8 @@ def pytest_terminal_summary(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    before_s = time.process_time()
-    try:
+    with tiers.short(item.nodeid):
         return (yield)
-    finally:
-        tiers.check_short(item, time.process_time() - before_s)
 
 
 @pytest.hookimpl(wrapper=True)

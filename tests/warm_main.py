@@ -3,7 +3,7 @@
 A fork of it becomes the command `penstock` with the arguments, the environment, the folder and the
 files it is told, a hundred milliseconds of imports sooner than a new interpreter. It runs on, ends
 and dies like one: from `become` on there is nothing of this program in it. The invariant: no thread
-and no event loop is ever started here, since a fork would not have it.
+and no event loop is ever started here, not by a library either, since a fork would not have it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,34 @@ from typing import Any
 LENGTH = struct.Struct("!I")
 # Of this process: it has a socket, two pipes, and the files of one request.
 FILES_MAX = 64
-_NOT_WARM = ("penstock.spark", "penstock.console", "penstock.testing", "penstock.cli.__main__")
+# What is in Spark's packages imports pyarrow, whose allocator starts a thread.
+_NOT_WARM = {"penstock.spark", "penstock.console", "penstock.testing", "penstock.cli.__main__"}
+# What a command line, an address and an event loop bring in that are not in any of our modules.
+_IMPORTED_LATE = ("typer._adapters", "encodings.idna", "uvloop")
 
 
 def import_all() -> None:
-    import penstock
-
-    for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
-        if not module.name.startswith(_NOT_WARM):
-            with contextlib.suppress(ImportError):  # of an extra that is not installed
-                importlib.import_module(module.name)
+    import_below("penstock")
     from typer.main import get_command
 
     from penstock.cli.main import make_app
 
     get_command(make_app())  # which imports what typer puts off
+    for name in _IMPORTED_LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
+
+
+def import_below(package: str) -> None:
+    folders = importlib.import_module(package).__path__
+    for module in pkgutil.iter_modules(folders, f"{package}."):
+        if module.name not in _NOT_WARM:
+            with contextlib.suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(module.name)
+                if module.ispkg:
+                    import_below(module.name)
 
 
 def serve(control: socket.socket) -> None:

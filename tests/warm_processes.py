@@ -38,12 +38,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Warm:
-    """The warm process, started when it is first needed."""
+    """The warm process, started when it is first needed, and again should it have ended."""
 
     def __init__(self) -> None:
         self.is_on = sys.platform == "linux" and not os.environ.get(SWITCH)
+        self.process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._environment: dict[str, str] = {}
 
@@ -55,12 +55,21 @@ class Warm:
         """The process id of a new child of this process."""
         data = json.dumps({**request, "parent": os.getpid()}).encode()
         with self._lock:
-            control = self._started()
-            with _adopting():
-                socket.send_fds(control, [warm_main.LENGTH.pack(len(data))], files)
-                control.sendall(data)
-                answer = control.recv(warm_main.LENGTH.size, socket.MSG_WAITALL)
-        assert answer, "the warm process has ended"
+            try:
+                return self._forked(data, files)
+            except ConnectionError:
+                # Something killed it: of all that it forks for, one test may be to blame.
+                self.end()
+                return self._forked(data, files)
+
+    def _forked(self, data: bytes, files: Sequence[int]) -> int:
+        control = self._started()
+        with _adopting():
+            socket.send_fds(control, [warm_main.LENGTH.pack(len(data))], files)
+            control.sendall(data)
+            answer = control.recv(warm_main.LENGTH.size, socket.MSG_WAITALL)
+        if not answer:
+            raise ConnectionResetError("the warm process has ended")
         child: int = warm_main.LENGTH.unpack(answer)[0]
         return child
 
@@ -70,7 +79,7 @@ class Warm:
             self._control, theirs = socket.socketpair()
             with theirs:
                 descriptor = theirs.fileno()
-                self._process = subprocess.Popen(
+                self.process = subprocess.Popen(
                     [sys.executable, str(warm_main.__file__), str(descriptor)],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[descriptor],
@@ -78,10 +87,10 @@ class Warm:
         return self._control
 
     def end(self) -> None:
-        if self._control is not None and self._process is not None:
+        if self._control is not None and self.process is not None:
             self._control.close()
-            self._process.wait()
-            self._control = self._process = None
+            self.process.wait()
+            self._control = self.process = None
 
 
 warm = Warm()

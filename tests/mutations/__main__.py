@@ -4,9 +4,10 @@
     python -m tests.mutations --seeds 500 "skipped CRC"
     python -m tests.mutations --area delivery --area client
 
-The simulation runs its seeds in order until one fails, if it has the code at all; then the tests
-that may notice the bug run until one fails. A bug that neither notices is an error, and so is one
-that no longer fits.
+First everything runs without a bug: what fails then would pass for noticing one, so it is an error
+and nothing is planted. Of each bug the simulation runs its seeds in order until one fails, if it
+has the code at all; then the tests that may notice the bug run until one fails. A bug that neither
+notices is an error, and so is one that no longer fits.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such mutation: {options.names}")
     verdicts = []
     with ThreadPoolExecutor(options.processes) as pool:
+        if failures := failing_anyway(chosen, options.seeds, pool):
+            print("without any bug:", *failures, sep="\n")
+            return 1
         for verdict in pool.map(lambda each: judge(each, options.seeds), chosen):
             print(row(verdict, options.seeds), flush=True)
             verdicts.append(verdict)
@@ -68,6 +72,16 @@ def main(arguments: Sequence[str]) -> int:
         f"{by_simulation} of them by the simulation",
     )
     return 1 if unnoticed else 0
+
+
+def failing_anyway(chosen: Sequence[Mutation], seeds: int, pool: ThreadPoolExecutor) -> list[str]:
+    """What fails in the source as it is: of each set of tests the first."""
+    environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
+    simulations = [seeds] if any(mutation.is_simulated for mutation in chosen) else []
+    tests = dict.fromkeys(mutation.tests for mutation in chosen)
+    by_simulation = pool.map(lambda each: noticed_by_simulation(each, environment), simulations)
+    by_tests = pool.map(lambda each: noticed_by_tests(each, environment), tests)
+    return [failure for failure in (*by_simulation, *by_tests) if failure]
 
 
 def judge(mutation: Mutation, seeds: int) -> Verdict:
@@ -85,25 +99,21 @@ def judge(mutation: Mutation, seeds: int) -> Verdict:
 def noticed_by_simulation(seeds: int, environment: dict[str, str]) -> str:
     """What the simulation says of the first seed that fails; empty if none does."""
     command = ["-m", "penstock.testing.simulation", "--seeds", f"0:{seeds}", "--until-failure"]
-    output = run([*command, "--processes", "1"], environment, SIMULATION_S_MAX)
-    if output is None:
-        return "it does not end"
+    output = complaint([*command, "--processes", "1"], environment, SIMULATION_S_MAX)
     found = re.search(r"^seed (\d+): (.*)$", output, re.MULTILINE)
-    return f"seed {int(found[1]) + 1}: {found[2]}" if found else ""
+    return f"seed {int(found[1]) + 1}: {found[2]}" if found else last_line(output)
 
 
 def noticed_by_tests(tests: Sequence[str], environment: dict[str, str]) -> str:
     """The first test that fails; empty if none does."""
     options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "-rfE", "--tb=no"]
-    output = run(["-m", "pytest", *options, *tests], environment, TESTS_S_MAX)
-    if output is None:
-        return "they do not end"
+    output = complaint(["-m", "pytest", *options, *tests], environment, TESTS_S_MAX)
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    return found[1].rpartition("/")[2] if found else ""
+    return found[1].rpartition("/")[2] if found else last_line(output)
 
 
-def run(arguments: Sequence[str], environment: dict[str, str], limit_s: int) -> str | None:
-    """What it puts out; None if it does not end in time."""
+def complaint(arguments: Sequence[str], environment: dict[str, str], limit_s: int) -> str:
+    """What it puts out, if it fails or does not end."""
     try:
         done = subprocess.run(
             [sys.executable, *arguments],
@@ -115,8 +125,12 @@ def run(arguments: Sequence[str], environment: dict[str, str], limit_s: int) -> 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return None
-    return done.stdout + done.stderr
+        return "it does not end"
+    return f"{done.stdout}{done.stderr}\nit ended with {done.returncode}" if done.returncode else ""
+
+
+def last_line(output: str) -> str:
+    return output.rpartition("\n")[2]
 
 
 def row(verdict: Verdict, seeds: int) -> str:

@@ -1,4 +1,4 @@
-"""Known bugs of our client: what is sent again, what is acknowledged, what is committed."""
+"""Known bugs of our client: what is sent again, acknowledged, committed, tried again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _COMMITTER: Final = "client/committer.py"
 _COMMITTER_TESTS: Final = "tests/unit/client/test_committer.py"
 _SETTLER: Final = "client/settler.py"
 _SETTLER_TESTS: Final = "tests/unit/client/test_settler.py"
+_FAILING_TESTS: Final = "tests/unit/client/test_failing.py"
 
 CLIENT: Final = (
     outside(
@@ -112,5 +113,26 @@ CLIENT: Final = (
         "        if offset == last + 1 and (",
         "        if last >= 0 and (",
         _SETTLER_TESTS,
+    ),
+    outside(
+        "a failure counts though everything fails",
+        "client/serving.py",
+        "            attempt += is_attempt\n",
+        "            attempt += 1\n",
+        f"{_FAILING_TESTS}::test_a_bad_message_has_all_its_attempts_beside_those_that_all_had",
+    ),
+    outside(
+        "where everything fails it fails again at once",
+        "client/serving.py",
+        "message.release(pause_s)",
+        "message.release()",
+        f"{_FAILING_TESTS}::test_a_group_that_counts_gets_messages_back_for_after_the_pause",
+    ),
+    outside(
+        "a success does not end the pause of others",
+        "client/failing.py",
+        "        self._handled.set()\n",
+        "",
+        f"{_FAILING_TESTS}::test_waiting_ends_when_a_message_is_handled",
     ),
 )

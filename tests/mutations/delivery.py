@@ -1,4 +1,4 @@
-"""Known bugs of delivery on the broker: shared groups, push, dead letters, who is woken."""
+"""Known bugs of delivery on the broker: shared groups, push, filters, dead letters, readers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ _SHARE: Final = "broker/delivery/share.py"
 _SHARE_TESTS: Final = "tests/unit/broker/delivery/test_share.py"
 _SHARED_TESTS: Final = "tests/unit/broker/delivery/test_shares.py"
 _SOURCE_TESTS: Final = "tests/unit/broker/delivery/test_shared_source.py"
+_SHARES: Final = "broker/delivery/shares.py"
+_LOG: Final = "broker/delivery/share_log.py"
+_LOG_TESTS: Final = "tests/unit/broker/delivery/test_share_log.py"
 _PUSH: Final = "coordination/delivery/push.py"
 _PUSH_TESTS: Final = "tests/unit/coordination/delivery/test_push.py"
 _READER_TESTS: Final = "tests/unit/broker/test_readers.py"
@@ -20,7 +23,7 @@ DELIVERY: Final = (
         _SHARE,
         "                self._in_write, self._unsaved = self._unsaved, []\n",
         "                self._tell(self._unsaved)\n                self._unsaved = []\n",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
         "what is settled during a write is told with it",
@@ -28,21 +31,21 @@ DELIVERY: Final = (
         "                self._early += self._in_write\n",
         "                self._early += self._in_write + self._unsaved\n"
         "                self._unsaved = []\n",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
         "buried before it is durable that it is dead",
         _SHARE,
         "        self._unsaved.append((durable, ()))",
         "        durable(())",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_what_is_dead_is_buried_when_that_is_durable",
     ),
     outside(
         "told while a former leader may believe that it leads",
         _SHARE,
         "if self._early and self._around.now_ms() >= self._around.alone_from_ms:",
         "if self._early:",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_nobody_is_told_while_a_former_leader_may_believe_that_it_leads",
     ),
     outside(
         "what a lost member held stays its own",
@@ -56,7 +59,7 @@ DELIVERY: Final = (
         _SHARE,
         "                self.machine.not_buried(one.offset, again_ms)",
         "                self.machine.buried(one.offset)",
-        _SHARE_TESTS,
+        f"{_SHARE_TESTS}::test_what_cannot_be_buried_is_tried_again",
     ),
     outside(
         "who has given up is leased to",
@@ -121,5 +124,55 @@ DELIVERY: Final = (
         "        self._due.pop(waiter, None)\n",
         "",
         _READER_TESTS,
+    ),
+    outside(
+        "a dead letter is told of before it is committed",
+        "broker/delivery/dead_letters.py",
+        "        await committed\n",
+        "",
+        "tests/unit/broker/delivery/test_dead_letters.py",
+    ),
+    outside(
+        "a connection that ends takes what its member holds on another",
+        _SHARES,
+        "            if all(other.member != holder.member for other in share.holders):",
+        "            if True:",
+        f"{_SHARED_TESTS}::test_a_second_connection_of_a_member_keeps_what_it_holds",
+    ),
+    outside(
+        "a member that has left takes a place of its connection",
+        _SHARES,
+        "        self._names[holder.connection] -= 1\n",
+        "",
+        f"{_SHARED_TESTS}::test_one_connection_speaks_for_so_many_members_and_no_more",
+    ),
+    outside(
+        "a shared group waits for batches that compaction has taken",
+        _LOG,
+        "        skipped.insert(0, (first, found.base_offset))"
+        "  # compaction has taken whole batches",
+        "        pass",
+        f"{_LOG_TESTS}::test_what_compaction_has_taken_is_not_waited_for",
+    ),
+    outside(
+        "a shared group is told of messages that compaction has taken",
+        _LOG,
+        "            return False  # compaction has taken some",
+        "            pass",
+        f"{_LOG_TESTS}::test_what_compaction_has_taken_is_not_waited_for",
+    ),
+    outside(
+        "who asks again goes before those who have not begun",
+        "broker/fair_turns.py",
+        "            if line:\n                self._waiting.append(client)",
+        "            if line:\n                self._waiting.appendleft(client)",
+        "tests/unit/broker/test_fair_turns.py",
+    ),
+    outside(
+        "what batches decompress to is not work of a filter",
+        "broker/delivery/filtered.py",
+        "        self._looked_bytes += max(0, selection.size_bytes - header.length)\n",
+        "",
+        "tests/unit/broker/delivery/test_filtered.py",
     ),
 )

@@ -24,9 +24,12 @@ from penstock.model.errors import PenstockError
 from tests.cluster_support import Cluster
 from tests.system.processes import BrokerProcess
 from tests.system.test_failover_clients import coordinator
+from tests.tiers import IS_SOAK
 
 SECONDS_MAX = 90
 PARTITIONS = 3
+# Rivals in a cluster: for how long, how long nothing dies, and how long a broker is gone.
+RIVALRY_S, QUIET_S, DEAD_S = (18, 2, 4) if IS_SOAK else (13, 1, 3)
 HOLDER = """
 import sys, penstock
 with penstock.connect_blocking(sys.argv[1], client_name="holder") as mq:
@@ -259,13 +262,13 @@ async def test_leaders_and_coordinators_die_while_producers_fence_each_other(
                 "ledger", PARTITIONS, {"exclusive_producer": "yes"}, replicas=replicas
             )
             rivals = Rivals(cluster.bootstrap)
-            running = asyncio.create_task(rivals.run(time.monotonic() + 13))
-            await asyncio.sleep(1)
+            running = asyncio.create_task(rivals.run(time.monotonic() + RIVALRY_S))
+            await asyncio.sleep(QUIET_S)
             first = await coordinator(mq, GROUPS)
             cluster.kill(first)
-            await asyncio.sleep(3)
+            await asyncio.sleep(DEAD_S)
             await asyncio.to_thread(cluster.start, first)
-            await asyncio.sleep(1)
+            await asyncio.sleep(QUIET_S)
             stopped = await coordinator(mq, GROUPS)
             cluster.stop(stopped)
             await asyncio.sleep(3)

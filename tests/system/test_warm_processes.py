@@ -38,6 +38,24 @@ def test_a_command_is_a_fork(tmp_path: Path) -> None:
     assert "warm_main" in executable
 
 
+@pytest.mark.skipif(not warm.is_on, reason="every process is executed")
+def test_what_forks_has_no_threads() -> None:
+    run([PENSTOCK, "--version"])
+    assert warm.process is not None
+    assert len(os.listdir(f"/proc/{warm.process.pid}/task")) == 1
+
+
+@pytest.mark.skipif(not warm.is_on, reason="every process is executed")
+def test_what_forks_is_started_again_when_it_has_ended() -> None:
+    run([PENSTOCK, "--version"])
+    before = warm.process
+    assert before is not None
+    before.kill()
+    assert run([PENSTOCK, "--version"]) == (0, f"penstock {penstock.__version__}\n", "")
+    assert before.poll() == -signal.SIGKILL
+    assert warm.process is not before
+
+
 def test_output_and_exit_code(way: str) -> None:
     assert run([PENSTOCK, "--version"]) == (0, f"penstock {penstock.__version__}\n", "")
     assert run([*MODULE, "--version"]) == (0, f"penstock {penstock.__version__}\n", "")

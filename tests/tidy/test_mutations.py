@@ -8,6 +8,8 @@ import pytest
 from tests.mutations.catalogue import MUTATIONS
 from tests.mutations.mutation import SOURCE, Mutation
 
+ROOT = SOURCE.parents[1]
+
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_every_known_bug_can_still_be_planted(mutation: Mutation) -> None:
@@ -18,6 +20,13 @@ def test_every_known_bug_can_still_be_planted(mutation: Mutation) -> None:
         texts[file] = text.replace(old, new)
     for file, text in texts.items():
         compile(text, file, "exec")
+
+
+@pytest.mark.parametrize("name", sorted({test for each in MUTATIONS for test in each.tests}))
+def test_the_tests_that_a_known_bug_names_are_there(name: str) -> None:
+    path, _, function = name.partition("::")
+    assert (ROOT / path).exists()
+    assert not function or f"def {function}(" in (ROOT / path).read_text()
 
 
 def test_names_differ() -> None:

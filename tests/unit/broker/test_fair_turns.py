@@ -113,6 +113,17 @@ async def test_clients_take_turns_and_their_own_works_follow_one_another() -> No
     assert bench.pieces[:4] == ["greedy 0", "modest", "greedy 0", "modest"]
 
 
+async def test_who_has_asked_for_more_waits_behind_those_who_have_not_begun() -> None:
+    """R-DEL-12: else a few clients that always ask again would keep all others out."""
+    bench = Bench()
+    for number in range(2 * FILTERED_READS_MAX):
+        for name in ("first", "second"):
+            bench.begin(f"client {number}", name, 2)
+    await bench.settle()
+    half = 2 * FILTERED_READS_MAX
+    assert bench.results == ["first"] * half + ["second"] * half
+
+
 async def test_only_so_many_have_begun() -> None:
     """What they hold is bounded."""
     bench = Bench()

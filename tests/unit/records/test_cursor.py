@@ -237,24 +237,22 @@ def test_many_bombs_are_one_bomb(
 def test_headers_that_nobody_asked_for_are_not_made(implementation: Implementation) -> None:
     """Millions of them fit in a few kB of a compressed batch."""
     builder = BatchBuilder(1 << 20, Codec.ZSTD)
-    for _ in range(50):
+    for _ in range(20):
         builder.append(0, b"key", None, [("", b"")] * 1_000)
     builder.append(0, None, b"value")
     batch = memoryview(builder.build())
     header = check_batch(batch)
     reading = implementation.reading
-    assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20)) > 3_000_000
-    assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20, False)) < 1_000_000
-    assert peak_bytes(lambda: implementation.column_reading.decode_columns(batch, 0)) < 1_000_000
+    assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20)) > 1_000_000
+    assert peak_bytes(lambda: reading.decode_batch(header, batch, 1 << 20, False)) < 400_000
+    assert peak_bytes(lambda: implementation.column_reading.decode_columns(batch, 0)) < 400_000
     without = rows(reading.decode_batch(header, batch, 1 << 20, False))
-    assert [row[4] for row in without] == [()] * 51
-    assert reading.count_keys(header, batch, 1 << 20) == 50
-    assert reading.count_headers(header, batch, 1 << 20) == 50_000
-    assert peak_bytes(lambda: reading.locate_records(header, batch, 1 << 20)) < 1_000_000
+    assert [row[4] for row in without] == [()] * 21
+    assert reading.count_keys(header, batch, 1 << 20) == 20
+    assert reading.count_headers(header, batch, 1 << 20) == 20_000
+    assert peak_bytes(lambda: reading.locate_records(header, batch, 1 << 20)) < 400_000
     others = [b"other"]
-    assert (
-        peak_bytes(lambda: list(reading.walk_records(header, batch, 1 << 20, others))) < 1_000_000
-    )
+    assert peak_bytes(lambda: list(reading.walk_records(header, batch, 1 << 20, others))) < 400_000
 
 
 def built_of(*records: tuple[bytes | None, bytes | None, list[Any]]) -> memoryview:

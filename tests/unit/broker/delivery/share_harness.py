@@ -55,8 +55,8 @@ class Member:
         asked = pb.LeaseRequest(
             group="g", member_id=self.name, topic="orders", messages_max=count, bytes_max=1 << 20
         )
-        # Long enough for the write that goes before the first lease.
-        asked.max_wait_ms = 100
+        # However long the write takes that goes before the first lease.
+        asked.max_wait_ms = 20_000
         asked.MergeFrom(pb.LeaseRequest(**request))
         response, payload = await self.channel.call(calls.LEASE, asked)
         messages = decode_messages(payload, "orders", 0, 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,10 +17,12 @@ from penstock.broker.delivery.share_log import ShareLog
 from penstock.broker.partition import Partition
 from penstock.broker.unopened import TurnBudget
 from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import Settlement, ShareSettings
+from penstock.coordination.delivery.share_settings import Lease, Settlement, ShareSettings
 from penstock.coordination.filter.filters import Filter, parse_filter
 from penstock.model.ids import TopicPartition
 from penstock.records import BatchBuilder, walk_records
+from penstock.records.header import check_batch, read_header, stamp
+from penstock.records.rewrite import keep_records, open_batch
 from tests.support import RawClient, running
 
 ORDERS = TopicPartition("orders", 0)
@@ -181,6 +184,45 @@ async def test_a_log_that_was_cut_is_looked_at_from_where_it_begins(bench: Bench
     job.run()
     records.finish_start_offset(job)
     assert take_all(log, machine, 10) == [5, 6, 7, 8, 9]
+
+
+def compacted() -> Bench:
+    """Three messages, a hole of seven offsets, and a batch that has its first and third of four."""
+    batches: list[bytearray] = []
+    for base_offset, count in ((0, 3), (10, 4)):
+        builder = BatchBuilder(1 << 20, 0)
+        for number in range(count):
+            builder.append(1_000, b"%d" % number, b"value", ())
+        batch = bytearray(builder.build())
+        if count == 4:
+            view = memoryview(batch)
+            batch = keep_records(open_batch(check_batch(view), view, 1 << 20), [0, 2])
+        stamp(memoryview(batch), base_offset, 0)
+        batches.append(batch)
+
+    def read(offset: int, max_bytes: int) -> Any:
+        later = [batch for batch in batches if read_header(batch).next_offset > offset]
+        return SimpleNamespace(read=lambda: b"".join(later))
+
+    records = SimpleNamespace(start_offset=0, next_offset=14)
+    replica = SimpleNamespace(log=records, high_watermark=14)
+    partition = SimpleNamespace(name=ORDERS, replica=replica, read=read)
+    return Bench(cast(Partition, partition), cast(RawClient, None))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_what_compaction_has_taken_is_not_waited_for(ordered: bool) -> None:
+    """Nobody could ever acknowledge it, and the group would stand still before it."""
+    log, machine = compacted().group(ordered=ordered)
+    assert take_all(log, machine, 14) == [0, 1, 2, 10, 12]
+
+
+async def test_what_compaction_takes_while_it_is_leased_is_told_as_gone() -> None:
+    """It had been there when the machine was told."""
+    log, _ = compacted().group()
+    payload = log.payload([Lease(0, 13, 1)], 1 << 20)
+    assert [(lease.first, lease.last) for lease in payload.leases] == [(0, 2), (10, 10), (12, 12)]
+    assert payload.gone == [(3, 9), (11, 11), (13, 13)]
 
 
 async def test_priorities_are_known_in_every_part(bench: Bench) -> None:

@@ -323,6 +323,19 @@ async def test_who_goes_while_it_is_read_where_the_group_stands_leaves_nothing_b
         await opening.shares.stop()
 
 
+async def test_nobody_waits_or_holds_anything_where_another_broker_leads() -> None:
+    """R-DEL-3: the other leases all of it."""
+    async with living(SimulatedDisk()) as life:
+        opening, ask, here = Opening(life), Asking(), Connection()
+        opening.shares.ask("g", opening.partition, ask, here)
+        await opening.finish()
+        assert (ask.told, len(here.waiting)) == ([], 1)
+        opening.partition.replica._lose_leadership()
+        assert [type(each) for each in ask.told] == [NotLeader]
+        assert (list(opening.shares), here.waiting) == ([], {})
+        await opening.shares.stop()
+
+
 async def test_a_member_leaves_one_group_and_stays_in_another() -> None:
     async with living(SimulatedDisk()) as life:
         opening, here = Opening(life), Connection()
@@ -420,5 +433,8 @@ async def test_one_connection_speaks_for_so_many_members_and_no_more(
         assert len(await a.lease(1)) == 1
         with pytest.raises(TooManySubscriptions, match="use another"):
             await a.lease(1, member_id="d")
-        other = await here.member("d")
+        leaving = pb.SettleRequest(group="g", member_id="b", topic="orders", leaves=True)
+        await a.channel.call(calls.SETTLE, leaving)
+        assert len(await a.lease(1, member_id="d")) == 1
+        other = await here.member("e")
         assert len(await other.lease(1)) == 1

@@ -13,6 +13,8 @@ import pytest
 from penstock.spark.pipeline import compaction, exchange
 
 CALLS = ("rename", "unlink", "mkdir", "makedirs", "link", "rmdir")
+# So many tests share the steps of a long one, which are dozens.
+KILL_PARTS = 3
 
 
 class Killed(BaseException):

@@ -27,7 +27,7 @@ from penstock.spark.pipeline.compaction import (
 )
 from penstock.spark.pipeline.exchange import CannotExchange
 from penstock.spark.pipeline.table import ParquetTable
-from tests.unit.spark.pipeline.kill import Killed, killed_at
+from tests.unit.spark.pipeline.kill import KILL_PARTS, Killed, killed_at
 
 TODAY = "2026-11-16"
 BEFORE = "2026-11-15"
@@ -133,17 +133,20 @@ def test_large_files_stay_the_same_files(tmp_path: Path) -> None:
         assert rows_of(folder) == before
 
 
+@pytest.mark.parametrize("part", range(KILL_PARTS))
 def test_killed_at_every_step_of_a_compaction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     """At each of them, and after the restart, a reader finds each row exactly once."""
-    steps = _compact_until(tmp_path / "whole", monkeypatch, None)
+    steps = _compact_until(tmp_path / "whole", monkeypatch, None, is_watched=part == 0)
     assert steps > 10
-    for step in range(steps):
+    for step in range(part, steps, KILL_PARTS):
         _compact_until(tmp_path / str(step), monkeypatch, step)
 
 
-def _compact_until(home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None) -> int:
+def _compact_until(
+    home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None, *, is_watched: bool = False
+) -> int:
     """Kill it there, start again, finish. How many steps it took, where nothing was killed."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power is lost here
     folder = home / "out"
@@ -160,8 +163,8 @@ def _compact_until(home: Path, monkeypatch: pytest.MonkeyPatch, step: int | None
         assert rows_of(folder) == expected
 
     table = ParquetTable(str(folder))
-    # What a reader sees at each step is looked at once: in the run that is not killed.
-    with killed_at(monkeypatch, step, look if step is None else lambda: None) as killer:
+    # What a reader sees at each step is looked at once: in a run that is not killed.
+    with killed_at(monkeypatch, step, look if is_watched else lambda: None) as killer:
         try:
             with table:
                 assert compact(table, "topic=t", 30_000).folders == 2

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.model.errors import Busy, InvalidConfig, StorageFailed
 from penstock.spark.pipeline.table import ParquetTable
-from tests.unit.spark.pipeline.kill import Killed, killed_at
+from tests.unit.spark.pipeline.kill import KILL_PARTS, Killed, killed_at
 
 
 def writing(*rows: int, parts: int = 2) -> Callable[[str], int]:
@@ -149,7 +149,10 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
         assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_killed_at_every_step_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(KILL_PARTS))
+def test_killed_at_every_step_of_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
     """After a restart and the same batch again, whose rows may be cut into files otherwise."""
 
     def change(table: ParquetTable) -> None:
@@ -163,7 +166,7 @@ def test_killed_at_every_step_of_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
 
     steps = _kill_at(tmp_path / "whole", monkeypatch, None, change, look)
     assert steps > 10
-    for step in range(steps):
+    for step in range(part, steps, KILL_PARTS):
         _kill_at(tmp_path / str(step), monkeypatch, step, change, look)
         folder = tmp_path / str(step) / "out"
         with ParquetTable(str(folder)) as table:
@@ -171,9 +174,10 @@ def test_killed_at_every_step_of_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
         assert rows_of(folder) == [1, 2, 3, 4, 5, 6, 7], step
 
 
+@pytest.mark.parametrize("part", range(KILL_PARTS))
 @pytest.mark.parametrize("rows", [(4, 5, 6, 7), ()])
 def test_killed_at_every_step_of_a_replacement(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...], part: int
 ) -> None:
     """After a restart there is what was, or what is to be, and nothing between."""
 
@@ -184,7 +188,8 @@ def test_killed_at_every_step_of_a_replacement(
         assert set(Counter(rows_of(folder)).values()) <= {1}
 
     outcomes = []
-    for step in range(_kill_at(tmp_path / "whole", monkeypatch, None, change, look)):
+    steps = _kill_at(tmp_path / "whole", monkeypatch, None, change, look)
+    for step in range(part, steps, KILL_PARTS):
         _kill_at(tmp_path / str(step), monkeypatch, step, change, look)
         folder = tmp_path / str(step) / "out"
         outcomes.append(rows_of(folder))
