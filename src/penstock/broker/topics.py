@@ -22,12 +22,13 @@ from penstock.broker.topic_defaults import TopicDefaults
 from penstock.model.errors import (
     InvalidPartitions,
     InvalidTopic,
+    PenstockError,
     StorageError,
     TooManyPartitions,
     TopicExists,
     UnknownTopic,
 )
-from penstock.model.ids import check_public, check_topic_name, is_internal
+from penstock.model.ids import TopicId, check_public, check_topic_name, is_internal
 from penstock.model.limits import DELETED_TOPIC_STAYS_MS, REPLICATION_FACTOR, TOPICS_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig, canonical_name, with_settings
@@ -59,6 +60,8 @@ class Topics:
         self._assignment = assignment
         self._leaders = leaders
         self._changing = asyncio.Lock()
+        # Whose deletion failed here after it had begun: whoever was told so may ask once more.
+        self._half_deleted: set[TopicId] = set()
 
     @property
     def defaults(self) -> TopicDefaults:
@@ -183,8 +186,10 @@ class Topics:
             if name not in self._registry.image.topics:
                 raise UnknownTopic(f"There is no topic {name!r} to delete.")
             topic = self._registry.image.topics[name]
+            is_asked_again = topic.id in self._half_deleted
             await self._remove(name, self._leaders.as_deleted(topic))
-            if topic.deleting:
+            self._half_deleted.discard(topic.id)
+            if topic.deleting and not is_asked_again:
                 raise UnknownTopic(f"There is no topic {name!r} any more: it was being deleted.")
 
     async def alter(self, name: str, changes: Mapping[str, str], reset: Iterable[str]) -> None:
@@ -303,10 +308,16 @@ class Topics:
             except StorageError:
                 if self._registry.image.topics[name].deleting:
                     # A restart will delete it, so nothing more may be acknowledged in it.
+                    self._half_deleted.add(self._registry.image.topics[name].id)
                     await self._assignment.follow()
                 raise
-        await self._assignment.follow()
-        await self._registry.finish_deletion(name)
+        try:
+            await self._assignment.follow()
+            await self._registry.finish_deletion(name)
+        except PenstockError:
+            if name in self._registry.image.topics:
+                self._half_deleted.add(self._registry.image.topics[name].id)
+            raise
 
     def _check_room(self) -> None:
         if len(self._registry.image.topics) >= TOPICS_MAX:
