@@ -1,9 +1,10 @@
 """In which order tests run, and where: the long ones first, Spark in few processes.
 
 pytest-xdist hands a unit of tests to each process that has little left. A unit is a file of short
-tests, or one long test. What takes how long is known from `seconds.json`, which a run with
-`--keep-seconds` brings up to date; a test that is not in it takes no time. The invariant: what the
-table says has an influence on when a test runs, never on whether.
+tests, or one long test. What takes how long is known from `seconds.json`, and of those marked
+`soak` from `soak.json`; a run with `--keep-seconds` brings both up to date. What is in neither is
+taken for long where it may be: if it began last, all would wait for it alone. The invariant: what
+is known or guessed has an influence on when a test runs, never on whether.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import functools
 import json
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests import slices
+from tests.slices import soak_seconds
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -27,6 +32,8 @@ SECONDS_MIN = 1.0
 """Whatever takes less is not worth a line of the table."""
 FILE_SECONDS_MAX = 15
 """The tests of a file that takes longer are handed out one at a time."""
+SOAK_SECONDS = 60.0
+"""What a test marked `soak` is taken for that was never measured."""
 SPARK = "tests/system/spark/"
 WHOLE = (SPARK, "tests/system/kafka/")
 """A file of these starts clients of its own: it is handed out whole, whatever it takes."""
@@ -37,26 +44,49 @@ SPARK_PROCESSES_MAX = 2
 @functools.cache
 def known_seconds() -> dict[str, float]:
     """Of tests, by their names."""
-    known: dict[str, float] = json.loads(TABLE.read_text())
-    return known
+    return {**json.loads(TABLE.read_text()), **soak_seconds()}
 
 
 @functools.cache
-def _seconds_of_units() -> dict[str, float]:
-    """Of files, and of the tests of those that are handed out one at a time."""
+def _seconds_of_files() -> dict[str, float]:
     seconds: dict[str, float] = defaultdict(float)
     for name, taken in known_seconds().items():
-        seconds[name.partition("::")[0]] += taken
-    for name, taken in known_seconds().items():
-        if unit_of(name, seconds) == name:
-            seconds[name] = taken
+        seconds[_file(name)] += taken
+    return dict(seconds)
+
+
+def unit_of(name: str) -> str:
+    """What the test is handed out with: its file, or nothing else."""
+    is_long = _seconds_of_files().get(_file(name), 0.0) > FILE_SECONDS_MAX
+    return name if is_long and not name.startswith(WHOLE) else _file(name)
+
+
+def expected_seconds(items: Iterable[pytest.Item]) -> dict[str, float]:
+    """Of all units of these tests."""
+    known, files = known_seconds(), _seconds_of_files()
+    seconds: dict[str, float] = defaultdict(float)
+    for item in items:
+        is_soak = item.get_closest_marker("soak") is not None
+        # Where others of its file are in the table, one that is not is short.
+        guess = SOAK_SECONDS if is_soak else 0.0
+        seconds[unit_of(item.nodeid)] += known.get(item.nodeid, guess)
+    for unit in seconds:
+        if unit == _file(unit) and unit not in files:
+            seconds[unit] += _seconds_of_a_file(os.path.dirname(unit))
     return seconds
 
 
-def unit_of(name: str, seconds: dict[str, float]) -> str:
-    file = name.partition("::")[0]
-    is_shared = name.startswith(WHOLE) or seconds.get(file, 0) <= FILE_SECONDS_MAX
-    return file if is_shared else name
+@functools.cache
+def _seconds_of_a_file(folder: str) -> float:
+    """On average, of those that are known."""
+    known = [
+        taken for file, taken in _seconds_of_files().items() if os.path.dirname(file) == folder
+    ]
+    return sum(known) / len(known) if known else 0.0
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
@@ -68,7 +98,7 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
         self._indices: dict[str, int] = {}
 
     def _split_scope(self, nodeid: str) -> str:
-        return unit_of(nodeid, _seconds_of_units())
+        return unit_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Spark's first, to whom may run them: they are the longest of all."""
@@ -113,18 +143,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Longest
 def order(items: list[pytest.Item]) -> None:
     """Tests of long units first, in the processes that `LongestFirst` tells what to run."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        seconds = _seconds_of_units()
-        items.sort(key=lambda item: -seconds.get(unit_of(item.nodeid, seconds), 0))
+        seconds = expected_seconds(items)
+        items.sort(key=lambda item: -seconds[unit_of(item.nodeid)])
 
 
 def keep_seconds(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not config.getoption("--keep-seconds"):
         return
     taken: dict[str, float] = defaultdict(float)
+    long: set[str] = set()
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 taken[report.nodeid] += report.duration
-    kept = {name: seconds for name, seconds in known_seconds().items() if name not in taken}
-    kept |= {name: round(seconds, 1) for name, seconds in taken.items() if seconds >= SECONDS_MIN}
-    TABLE.write_text(json.dumps(dict(sorted(kept.items())), indent=0) + "\n")
+                if "soak" in report.keywords:
+                    long.add(report.nodeid)
+    before = {name: seconds for name, seconds in known_seconds().items() if name not in taken}
+    after = before | {name: round(seconds, 1) for name, seconds in taken.items()}
+    long |= soak_seconds().keys()
+    _write(slices.TABLE, {name: after[name] for name in long})
+    _write(TABLE, {n: s for n, s in after.items() if n not in long and s >= SECONDS_MIN})
+
+
+def _write(table: Path, seconds: dict[str, float]) -> None:
+    table.write_text(json.dumps(dict(sorted(seconds.items())), indent=0) + "\n")

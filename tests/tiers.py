@@ -2,9 +2,9 @@
 are tested alike.
 
 A test marked `soak` is long. It runs in `make soak`, when its file or itself is named, and in one
-slice of five, that of the commit's number, so that the next commits run the others. Of the seeds
-of a simulation half are always the same and half are drawn by the commit. Both are said at the end
-of a run, and `SLICE=n DRAW=n` in the environment runs the same again.
+slice of five (`slices`), that of the commit's number, so that the next commits run the others. Of
+the seeds of a simulation half are always the same and half are drawn by the commit. Both are said
+at the end of a run, and `SLICE=n DRAW=n` in the environment runs the same again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
-SLICES = 5
+from tests.slices import SLICES, slice_of
+
 IS_SOAK = bool(os.environ.get("SOAK"))
 """Whether everything runs, with long settings."""
 
@@ -73,7 +73,7 @@ def long(setting: int) -> int:
 
 def runs_now(nodeid: str) -> bool:
     """Whether a soak test is in this slice."""
-    return IS_SOAK or crc32(nodeid.encode()) % SLICES == slice_number()
+    return IS_SOAK or slice_of(nodeid) == slice_number()
 
 
 @contextlib.contextmanager
