@@ -4,11 +4,14 @@ No root and no set-up: kcat is taken from the PATH or from the distribution's pa
 the cache; JavaScript clients from npm at the versions of the lock file (and Node itself from its
 wheel where the machine has none); the Java client from Maven Central, as the benchmarks do; the one
 of Go by Go's own modules, compiled once.
-Python's clients are in the `dev` extra. Invariant: what is half fetched is never used.
+Python's clients are in the `dev` extra. Invariants: what is half fetched is never used; nothing is
+fetched twice at once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -16,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -99,7 +102,8 @@ def java() -> Program:
     franz-go it cannot be had on every machine: a test that needs it is skipped there, and says
     why."""
     try:
-        jars = kafka_peer.fetch()
+        with _alone("kafka"):
+            jars = kafka_peer.fetch()
         program = kafka_peer.java()
     except PeerMissing as error:
         pytest.skip(f"The Java client is not to be had here. {error}")
@@ -172,18 +176,27 @@ def _unpack_node(arriving: Path) -> None:
 
 
 def _fetched(folder: Path, fetch: Callable[[Path], None]) -> Path:
-    """The folder, filled by `fetch` the first time; two test runs may do so at once."""
+    """The folder, filled by `fetch` the first time; whoever wants it meanwhile waits for it."""
     if folder.is_dir():
         return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    arriving = Path(tempfile.mkdtemp(dir=CACHE))
-    try:
-        fetch(arriving)
+    with _alone(folder.name):
         if not folder.is_dir():
-            arriving.rename(folder)
-    finally:
-        shutil.rmtree(arriving, ignore_errors=True)
+            arriving = Path(tempfile.mkdtemp(dir=CACHE))
+            try:
+                fetch(arriving)
+                arriving.rename(folder)
+            finally:
+                shutil.rmtree(arriving, ignore_errors=True)
     return folder
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """No other process fetches what has the name."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
