@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests import schedule, tiers, warm_processes
+from tests.first_time import first_time, is_wanted
 from tests.warm_processes import warm
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,8 +29,10 @@ pytest_addoption = schedule.pytest_addoption
 pytest_xdist_make_scheduler = schedule.pytest_xdist_make_scheduler
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     warm_processes.install()
+    if is_wanted(config):
+        first_time.begin()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,3 +78,4 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_unconfigure() -> None:
     warm.end()
+    first_time.end()

@@ -21,6 +21,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import slices
+from tests.first_time import first_time
 from tests.slices import soak_seconds
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
         return unit_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Spark's first, to whom may run them: they are the longest of all."""
+        """Spark's first, for whom may run them: they are the longest of all."""
         unit = self._next_unit(node)
         if unit is None:
             node.shutdown()
@@ -116,17 +117,14 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
         )
 
     def _next_unit(self, node: WorkerController) -> str | None:
-        may_run_spark = self.nodes.index(node) < SPARK_PROCESSES_MAX
-        others: str | None = None
         units: list[str] = list(self.workqueue)
-        for unit in units:
-            if not unit.startswith(SPARK):
-                others = others or unit
-                if not may_run_spark:
-                    return others
-            elif may_run_spark:
-                return unit
-        return others
+        of_spark = [unit for unit in units if unit.startswith(SPARK)]
+        others = [unit for unit in units if not unit.startswith(SPARK)]
+        if self.nodes.index(node) >= SPARK_PROCESSES_MAX:
+            return next(iter(others), None)
+        if of_spark and others and first_time.is_making_archive:
+            return others[-1]  # short: Spark's begin as soon as they can
+        return next(iter(of_spark or others), None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests import schedule
+from tests.first_time import FirstTime
 from tests.slices import SLICES, divided, slice_of, soak_seconds
 
 ROOT = Path(__file__).parents[2]
@@ -92,3 +94,18 @@ def test_the_document_names_every_long_test(marked: set[str]) -> None:
     table = document[document.index("| takes turns |") : document.index("\n\nIn a soak")]
     named = set(re.findall(r"`(?:\w+/)?(test_\w+)", table))
     assert {name.rpartition("::")[2].partition("[")[0] for name in marked} <= named
+
+
+def test_while_spark_s_archive_is_made_its_processes_do_short_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheduler = object.__new__(schedule.LongestFirst)
+    nodes: list[Any] = [object() for _ in range(3)]
+    scheduler.assigned_work = {node: {} for node in nodes}
+    units = ["tests/system/a.py", "tests/system/spark/long.py", "tests/unit/b.py"]
+    scheduler.workqueue = OrderedDict((unit, {}) for unit in units)
+    for is_making, expected in ((True, [units[2], units[0]]), (False, [units[1], units[0]])):
+        monkeypatch.setattr(FirstTime, "is_making_archive", is_making)
+        assert [scheduler._next_unit(node) for node in (nodes[0], nodes[2])] == expected
+    del scheduler.workqueue[units[1]]
+    assert scheduler._next_unit(nodes[0]) == units[0]
