@@ -85,6 +85,8 @@ class Partition:
         # What this turn recorded of producers, to be taken back if the write fails.
         self._recorded: list[tuple[BatchHeader, ProducerEntry | None]] = []
         self._refused = RefusedSequences()
+        # What is before it was written while another led, or before a start.
+        self._led_from = replica.log.next_offset
         # Told of each change of who leads, in a turn of its own.
         self.when_led: Callable[[bool], None] = _nobody
         self.readers = Readers(wakings)
@@ -232,6 +234,8 @@ class Partition:
         self.producers = producers
 
     def on_leadership(self, is_leader: bool) -> None:
+        if is_leader:
+            self._led_from = self.replica.log.next_offset
         self.when_led(is_leader)
         if not is_leader:
             self.wake_all()
@@ -275,13 +279,15 @@ class Partition:
         """A batch does not follow those that are known: raise if that may be otherwise soon."""
         if not self.replica.accepts:
             raise refusal(self.replica)
-        awaited = self._refused.awaited_before(
-            header, self.producers.last_batch(header.producer_id), self._clock.now_ms()
-        )
+        producer_id, now_ms = header.producer_id, self._clock.now_ms()
+        if gap := self.producers.awaited_after(producer_id, self._led_from):
+            self._refused.miss(producer_id, *gap, now_ms)
+        last = self.producers.last_batch(producer_id)
+        awaited = self._refused.awaited_before(header, last, now_ms)
         if awaited is not None:
             raise Busy(
-                f"Producer {header.producer_id} sent sequence {header.base_sequence}, and its "
-                f"sequence {awaited} was turned away lately: send that first."
+                f"Producer {producer_id} sent sequence {header.base_sequence}, and its sequence "
+                f"{awaited} was turned away lately, or is on its way: send that first."
             )
 
 

@@ -168,6 +168,14 @@ class ProducerState:
         entry = self._like(producer_id).get(producer_id)
         return None if entry is None else (entry.epoch, entry.window[-1].last_sequence)
 
+    def awaited_after(self, producer_id: int, offset: int) -> tuple[int, int] | None:
+        """The epoch and the sequence of what the producer sends next, if all that is known of it
+        was written before the offset."""
+        entry = self._like(producer_id).get(producer_id)
+        if entry is None or entry.window[-1].base_offset >= offset:
+            return None
+        return entry.epoch, _after(entry.window[-1].last_sequence)
+
     def kept_offset(self) -> int | None:
         """From where on the log tells of all those that are kept how far they came; None if none of
         them has been here."""

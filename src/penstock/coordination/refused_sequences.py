@@ -4,10 +4,11 @@ A producer has several batches on their way. When the first is refused because t
 being elected, and the next comes when it leads, that next one is not out of order for good: the
 first will come again. Kafka's producers take "out of order" for the end of their identity, begin
 another, and send all that is unanswered once more under it; what of that was written by an earlier
-leader is then there twice.
+leader is then there twice. Whoever led before may have turned the first away as well, and what it
+knew nobody knows: what follows a gap then is awaited too, for a shorter while.
 
 Not what was accepted: `coordination.producer_state`. The invariant: for each producer the earliest
-sequence that was refused lately, and has not been accepted here since.
+sequence that was refused lately, or is missing, and has not been accepted here since.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.coordination.producer_state import SequencedBatch
-from penstock.model.limits import REFUSAL_MS_MAX, REFUSED_PRODUCERS_MAX
+from penstock.model.limits import GAP_MS_MAX, REFUSAL_MS_MAX, REFUSED_PRODUCERS_MAX
 
 _SEQUENCES: Final = 2**31
 
@@ -24,8 +25,8 @@ class RefusedSequences:
     """Of one partition."""
 
     def __init__(self) -> None:
-        # Producer id to epoch, sequence, and when that was last refused; in the order in which they
-        # were first.
+        # Producer id to epoch, sequence, and until when it is awaited; in the order in which they
+        # were refused first.
         self._earliest: dict[int, tuple[int, int, int]] = {}
 
     def __bool__(self) -> bool:
@@ -34,13 +35,19 @@ class RefusedSequences:
     def refuse(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
         """It is turned away now, and may come again."""
         known = self._earliest.get(producer_id)
+        if known is not None and known[0] == epoch and _comes_before(known[1], sequence):
+            return  # for as long as that one is awaited, and no longer
+        if known is None or epoch >= known[0]:
+            self._earliest[producer_id] = epoch, sequence, now_ms + REFUSAL_MS_MAX
+            self._limit()
+
+    def miss(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
+        """A later one has come. Whoever led before may have turned this one away, and nobody knows:
+        unless more is known of the producer, it is awaited for a while from now on."""
+        known = self._earliest.get(producer_id)
         if known is None or epoch > known[0]:
-            self._earliest[producer_id] = epoch, sequence, now_ms
-        elif epoch == known[0]:
-            earlier = sequence if _comes_before(sequence, known[1]) else known[1]
-            self._earliest[producer_id] = epoch, earlier, now_ms
-        if len(self._earliest) > REFUSED_PRODUCERS_MAX:
-            del self._earliest[next(iter(self._earliest))]
+            self._earliest[producer_id] = epoch, sequence, now_ms + GAP_MS_MAX
+            self._limit()
 
     def is_earliest(self, batch: SequencedBatch) -> bool:
         """Whether it is the earliest of its producer that was refused, and comes again."""
@@ -54,18 +61,22 @@ class RefusedSequences:
     def awaited_before(
         self, batch: SequencedBatch, last: tuple[int, int] | None, now_ms: int
     ) -> int | None:
-        """The sequence of an earlier batch that was refused and will come again, if there is. last:
+        """The sequence of an earlier batch that is missing and will come again, if there is. last:
         epoch and sequence up to which the producer's batches are here by now, perhaps by another
         leader."""
         known = self._earliest.get(batch.producer_id)
         if known is None or known[0] != batch.producer_epoch:
             return None
-        epoch, sequence, refused_ms = known
+        epoch, sequence, until_ms = known
         is_here = last is not None and last[0] == epoch and not _comes_before(last[1], sequence)
-        if is_here or now_ms - refused_ms > REFUSAL_MS_MAX:
+        if is_here or now_ms > until_ms:
             del self._earliest[batch.producer_id]
             return None
         return sequence if _comes_before(sequence, batch.base_sequence) else None
+
+    def _limit(self) -> None:
+        if len(self._earliest) > REFUSED_PRODUCERS_MAX:
+            del self._earliest[next(iter(self._earliest))]
 
 
 def _comes_before(one: int, other: int) -> bool:

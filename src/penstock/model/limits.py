@@ -116,6 +116,9 @@ PRODUCERS_PER_PARTITION_MAX: Final = 10_000
 REFUSED_PRODUCERS_MAX: Final = PRODUCERS_PER_PARTITION_MAX
 # And for how long after the last of them: as long as Kafka's producers try (delivery.timeout.ms).
 REFUSAL_MS_MAX: Final = 2 * 60 * 1000
+# How long a gap in a producer's sequence may be one that is filled yet, where another led before:
+# several times as long as Kafka's producers wait before they try again (retry.backoff.max.ms).
+GAP_MS_MAX: Final = 10 * 1000
 # A producer silent for a day is forgotten, as Kafka's producer.id.expiration.ms has it.
 PRODUCER_SILENCE_MS_MAX: Final = 24 * 60 * 60 * 1000
 

@@ -11,7 +11,7 @@ from penstock.broker import producer_snapshot
 from penstock.broker.partition import Append, Partition
 from penstock.broker.readers import Wakings
 from penstock.coordination.producer_state import ProducerState
-from penstock.model.errors import OutOfOrderSequence, PenstockError
+from penstock.model.errors import Busy, PenstockError
 from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
@@ -126,7 +126,7 @@ def check_knows_all(leader: Copy, follower: Copy) -> None:
             theirs = leader.produce(producer_id, sequence, answered=False)
             assert (ours.duplicate, ours.base_offset) == (True, theirs.base_offset)
             assert ours.outcomes == [None]
-        with pytest.raises(OutOfOrderSequence):
+        with pytest.raises(Busy, match=f"its sequence {sequences.stop} "):
             follower.produce(producer_id, sequences.stop + 1)
     assert not follower.produce(EARLY, 3).duplicate
 

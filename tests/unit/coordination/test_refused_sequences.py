@@ -79,9 +79,24 @@ def test_what_came_by_another_leader_is_not_awaited() -> None:
 def test_nobody_waits_for_what_its_producer_has_given_up() -> None:
     refused = RefusedSequences()
     refused.refuse(7, 0, 10, NOW_MS)
-    refused.refuse(7, 0, 20, NOW_MS + 1_000)
+    refused.refuse(7, 0, 10, NOW_MS + 1_000)
+    refused.refuse(7, 0, 20, NOW_MS + 2_000)
     assert refused.awaited_before(Batch(40), None, NOW_MS + 121_000) == 10
     assert refused.awaited_before(Batch(40), None, NOW_MS + 121_001) is None
+
+
+def test_what_is_missing_is_awaited_for_a_shorter_while() -> None:
+    """However often what follows it comes meanwhile."""
+    refused = RefusedSequences()
+    refused.miss(7, 0, 10, NOW_MS)
+    assert refused.awaited_before(Batch(10), None, NOW_MS) is None, "it is that one"
+    refused.miss(7, 0, 10, NOW_MS + 9_000)
+    refused.refuse(7, 0, 20, NOW_MS + 9_000)
+    assert refused.awaited_before(Batch(20), None, NOW_MS + 10_000) == 10
+    assert refused.awaited_before(Batch(20), None, NOW_MS + 10_001) is None
+    refused.refuse(7, 0, 10, NOW_MS)
+    refused.miss(7, 0, 10, NOW_MS)
+    assert refused.awaited_before(Batch(20), None, NOW_MS + 120_000) == 10, "that is known"
 
 
 def test_sequences_begin_again_after_the_largest() -> None:

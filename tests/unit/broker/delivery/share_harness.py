@@ -87,6 +87,11 @@ class Member:
         (outcome,) = response.outcomes
         return outcome.code
 
+    async def leave(self) -> None:
+        """What it holds still is for others."""
+        leaving = pb.SettleRequest(group="g", member_id=self.name, topic="orders", leaves=True)
+        await self.channel.call(calls.SETTLE, leaving)
+
 
 class Stage:
     """A running broker."""
