@@ -7,8 +7,8 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 # It tells on each run that there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-# Processes that run tests. Most of the time of most system tests is waiting: more than the cores.
-WORKERS ?= 4
+# Processes that run tests. Most of the time of most system tests is waiting: three times the cores.
+WORKERS ?= 6
 PARALLEL := --numprocesses $(WORKERS) --dist loadscope --durations 10
 # What the unit tests leave out: clusters, crashes and shared groups from seeds, a few of each.
 SIMULATIONS := tests/simulation/test_delivery_checkers.py \

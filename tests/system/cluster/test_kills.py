@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from tests.cluster_support import Cluster
-from tests.system.cluster.scene import PARTITIONS, Scene, under_load
+from tests.system.cluster.scene import PARTITIONS, RECOVERY_S_MAX, Scene, under_load
 
 # Writes resume long before; a machine that does much else gets this.
 GAP_S_MAX = 10.0
@@ -42,10 +44,15 @@ def _kill_leader(scene: Scene, leader: int) -> None:
 
 
 def test_the_controller_dies(tmp_path: Path) -> None:
-    """Another one is found, which the data path does not wait for; topics can be made again."""
+    """Another one is found, which the data path does not wait for; topics can be made again. So it
+    is for a client that would ask the one it knew: it is told of one that lives."""
     with Cluster(tmp_path) as cluster, under_load(cluster) as scene:
         controller = scene.controller()
+        admin = AdminClient({"bootstrap.servers": cluster.addresses[controller], "log_level": 0})
+        assert admin.list_topics(timeout=RECOVERY_S_MAX).controller_id == controller
         cluster.kill(controller)
+        (made,) = admin.create_topics([NewTopic("soon", 1, 2)]).values()
+        made.result(RECOVERY_S_MAX)
         heir = scene.wait_controller(not_by=controller)
         scene.wait_acknowledged()
         scene.make_topic("later", replicas=2)

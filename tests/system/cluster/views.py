@@ -10,8 +10,9 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.protocol.kafka.apis import FIND_COORDINATOR, METADATA, Api
+from penstock.protocol.kafka.apis import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, Api
 from penstock.protocol.kafka.codec import read_message, read_tag_section
+from penstock.protocol.kafka.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster_support import Cluster
@@ -57,7 +58,7 @@ def view(address: str, topic: str) -> View:
     (found,) = response.topics
     return View(
         brokers=frozenset(broker.node_id for broker in response.brokers),
-        controller=response.controller_id,
+        controller=ask(address, DESCRIBE_CLUSTER, 0, DescribeClusterRequest()).controller_id,
         partitions={
             partition.partition_index: Led(
                 term=partition.leader_epoch,

@@ -134,15 +134,15 @@ async def test_a_broker_that_was_just_started_deletes_when_it_has_heard_who_lead
         await elect_another(cluster)
         leader = cluster.leader()
         assert leader is not None
+        led = leader.find().replica
         await cluster.kill(4)
         asked = await cluster.start(4)
         removing = asyncio.create_task(removal(cluster, asked))
         await asyncio.sleep(0)
         await cluster.pass_ms(1_000)
         await removing
-        last_term = leader.find().replica.term
-        assert last_term > 1
-        assert cluster.registry.facts.first_term == last_term + UNHEARD_ELECTIONS_MAX
+        assert led.term > 1
+        assert cluster.registry.facts.first_term == led.term + UNHEARD_ELECTIONS_MAX
 
 
 async def test_while_nobody_leads_no_older_term_is_told() -> None:

@@ -258,7 +258,8 @@ class MetaRegistry(ChangingRegistry):
                 await asyncio.sleep(_MISTAKE_S)
 
     async def _follow(self) -> None:
-        await self._fetch(_NEWS_WAIT_MS, 0)
+        # Whoever is found again says so at once, also if there is no news for long.
+        await self._fetch(_NEWS_WAIT_MS if self._was_reached else 0, 0)
         self._note_reached(True)
 
     async def _stay_alive(self) -> None:

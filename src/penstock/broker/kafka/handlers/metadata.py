@@ -11,7 +11,7 @@ from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.leaders import NO_BROKER
 from penstock.model.errors import PenstockError
-from penstock.model.ids import check_topic_name, is_internal
+from penstock.model.ids import BrokerId, check_topic_name, is_internal
 from penstock.protocol.kafka.errors import ErrorCode, code_of
 from penstock.protocol.kafka.messages.metadata import (
     MetadataRequest,
@@ -98,13 +98,16 @@ def _response(
         ]
     else:
         topics = [_find(context, image, topic, failures or {}) for topic in wanted]
+    brokers, here = context.leaders.brokers, BrokerId(context.config.broker_id)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(broker.id, *host_and_port(broker.address))
-            for broker in context.leaders.brokers.values()
+            for broker in brokers.values()
         ],
         cluster_id=image.cluster_id,
-        controller_id=controller_id(image),
+        # Whom clients ask to change something, and wait for: librdkafka for minutes, if that one is
+        # dead and was not known to be. Any broker does it, and this one lives.
+        controller_id=here if here in brokers else controller_id(image),
         topics=topics,
     )
 
@@ -130,7 +133,7 @@ def _find(
 
 
 def controller_id(image: ClusterImage) -> int:
-    """Any broker does what Kafka's controller does, so where there is none it is one of them."""
+    """The one that finishes what others left; where there is none, one of those who could be."""
     if image.controller is not None and image.controller in image.brokers:
         return image.controller
     return min(image.brokers, default=NO_BROKER)
