@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import confluent_kafka
@@ -17,7 +18,6 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     InvalidReplicationAssignmentError,
     NoReassignmentInProgressError,
-    RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 
@@ -36,8 +36,8 @@ SPARE = 4
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("cluster"), 4, is_started=False) as running:
-        # Whoever is first is the controller, for as long as it lives. Clients ask the one that they
-        # know, and wait for it; so it must not be the one that is stopped.
+        # Whoever is first finishes what others left, for as long as it lives, and is asked who it
+        # is; so it must not be the one that is stopped now and then.
         for broker in KEPT:
             running.start(broker, is_awaited=False)
         for broker in KEPT:
@@ -51,11 +51,36 @@ def bootstrap(cluster: Cluster) -> str:
     return ",".join(cluster.addresses[broker] for broker in KEPT)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kafka_python(bootstrap: str) -> Iterator[KafkaAdminClient]:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     yield admin
     admin.close()
+
+
+@contextmanager
+def standing_still(cluster: Cluster, broker: int, admin: AdminClient) -> Iterator[KafkaAdminClient]:
+    """One that asks another broker: kafka-python asks the one that was named to it first for as
+    long as it lives itself. Who stands still for long is no broker, until it says that it is back.
+    """
+    asked = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    while asked.list_partition_reassignments() or asked._controller_id == broker:
+        asked.close()
+        asked = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    cluster.stop(broker)
+    try:
+        yield asked
+    finally:
+        cluster.resume(broker)
+        asked.close()
+    until(lambda: is_known(admin, broker), f"broker {broker} is back")
+
+
+def is_known(admin: AdminClient, broker: int) -> bool:
+    try:
+        return broker in admin.list_topics(timeout=5).brokers
+    except confluent_kafka.KafkaException as error:
+        return is_unanswered(error)
 
 
 @pytest.fixture
@@ -80,11 +105,16 @@ def is_on(admin: AdminClient, topic: str, partition: int, brokers: list[int]) ->
     try:
         found = described(admin, topic)[partition]
     except confluent_kafka.KafkaException as error:
-        # It asks any broker that it is connected to: also one that is stopped, and then another.
-        if error.args[0].code() != confluent_kafka.KafkaError._TIMED_OUT:
-            raise
-        return False
+        return is_unanswered(error)
     return list(found.replicas) == brokers and sorted(found.isrs) == sorted(brokers)
+
+
+def is_unanswered(error: confluent_kafka.KafkaException) -> bool:
+    """False, or raise: librdkafka asks any broker that it is connected to, also one that stands
+    still, and then another."""
+    if error.args[0].code() != confluent_kafka.KafkaError._TIMED_OUT:
+        raise error
+    return False
 
 
 def test_kafka_python_moves_a_partition(
@@ -97,27 +127,20 @@ def test_kafka_python_moves_a_partition(
     assert is_on(admin, orders, 1, [1, 2, 3])
 
 
-def test_a_move_is_listed_and_called_off(
-    kafka_python: KafkaAdminClient, admin: AdminClient, cluster: Cluster, orders: str
-) -> None:
+def test_a_move_is_listed_and_called_off(admin: AdminClient, cluster: Cluster, orders: str) -> None:
     """KIP-455: replicas that are added and removed; null calls it off."""
     zero = TopicPartition(orders, 0)
-    cluster.stop(SPARE)
-    try:
-        kafka_python.alter_partition_reassignments({zero: [4, 2, 3]})
+    with standing_still(cluster, SPARE, admin) as asked:
+        assert asked.alter_partition_reassignments({zero: [4, 2, 3]}) == {zero: None}
         expected = {"replicas": [4, 2, 3, 1], "adding_replicas": [4], "removing_replicas": [1]}
-        until(
-            lambda: kafka_python.list_partition_reassignments() == {zero: expected}, "it is listed"
-        )
-        assert kafka_python.list_partition_reassignments({orders: [0, 1]}) == {zero: expected}
-        assert kafka_python.list_partition_reassignments({orders: [1]}) == {}
-        assert kafka_python.alter_partition_reassignments({zero: None}) == {zero: None}
+        until(lambda: asked.list_partition_reassignments() == {zero: expected}, "it is listed")
+        assert asked.list_partition_reassignments({orders: [0, 1]}) == {zero: expected}
+        assert asked.list_partition_reassignments({orders: [1]}) == {}
+        assert asked.alter_partition_reassignments({zero: None}) == {zero: None}
         until(lambda: is_on(admin, orders, 0, [1, 2, 3]), "it is where it was")
-        until(lambda: not kafka_python.list_partition_reassignments(), "nothing is on its way")
-        again = kafka_python.alter_partition_reassignments({zero: None})
+        until(lambda: not asked.list_partition_reassignments(), "nothing is on its way")
+        again = asked.alter_partition_reassignments({zero: None})
         assert again == {zero: NoReassignmentInProgressError}
-    finally:
-        cluster.resume(SPARE)
 
 
 def test_the_controller_stands_still(
@@ -126,26 +149,12 @@ def test_the_controller_stands_still(
     """Every broker can do what is asked, and names itself: the others are asked without it."""
     controller = admin.describe_cluster().result(10).controller.id
     others = [broker for broker in cluster.ids if broker != controller]
-    addresses = ",".join(cluster.addresses[broker] for broker in others)
     one = TopicPartition(orders, 1)
-
-    def is_taken() -> bool:
-        asking = KafkaAdminClient(bootstrap_servers=addresses, request_timeout_ms=3_000)
-        try:
-            return bool(asking.alter_partition_reassignments({one: others}) == {one: None})
-        except RequestTimedOutError:
-            return False
-        finally:
-            asking.close()
-
-    cluster.stop(controller)
-    try:
-        until(is_taken, "another is asked")
-    finally:
-        cluster.resume(controller)
+    with standing_still(cluster, controller, admin) as asked:
+        until(lambda: asked.alter_partition_reassignments({one: others}) == {one: None}, "begun")
     until(lambda: is_on(admin, orders, 1, others), "it has moved")
     back = {one: list(KEPT)}
-    until(lambda: kafka_python.alter_partition_reassignments(back) == {one: None}, "it is back")
+    assert kafka_python.alter_partition_reassignments(back) == {one: None}
     until(lambda: is_on(admin, orders, 1, list(KEPT)), "it has moved back")
 
 
