@@ -20,8 +20,10 @@ class FailingFlushes:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of the processes that it is to hold for."""
-        return {"PYTHONPATH": str(_HOOK), "FAILING_FLUSHES": str(self._told)}
+        """Of the processes that it is to hold for. What else is imported is as in the test's own:
+        it may be a copy, with a bug planted in it."""
+        path = os.pathsep.join(filter(None, (str(_HOOK), os.environ.get("PYTHONPATH"))))
+        return {"PYTHONPATH": path, "FAILING_FLUSHES": str(self._told)}
 
     def begin(self, folder: Path) -> None:
         """From now on no file in the folder can be flushed."""
