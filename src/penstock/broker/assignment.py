@@ -2,8 +2,8 @@
 
 Not who leads them, and not the moving from one broker to another: a copy that this broker is not to
 have any more stays until its leader says that it is none (R-REP-7). The invariant: what the
-registry does not know is removed only if it says that it was deleted; the partitions are changed by
-one image at a time, the latest there is.
+registry does not know is removed only if it says that it was deleted, and left as soon as it does;
+the partitions are changed by one image at a time, the latest there is.
 """
 
 from __future__ import annotations
@@ -130,8 +130,15 @@ class Assignment:
                     await self._partitions.let_go(partition, encode(memory))
 
     def _on_image(self, image: ClusterImage) -> None:
-        del image  # by then there may be a later one
-        if self._is_running and self._following is None:
+        if not self._is_running:
+            return
+        # To follow takes as long as the disk does, also about other topics. Until then what is sent
+        # to a topic's namesake must not be written to what was deleted, nor anybody wait there.
+        for name, topic_id in self._partitions.topic_ids.items():
+            if _is_deleted(image, name, topic_id):
+                self._partitions.leave_topic(name)
+        # By the time that it is followed there may be a later one.
+        if self._following is None:
             self._following = asyncio.get_running_loop().create_task(self._follow_quietly())
 
     async def _follow_quietly(self) -> None:
@@ -205,3 +212,11 @@ class Assignment:
             await asyncio.to_thread(folders.empty_trash)
         else:
             await asyncio.to_thread(folders.set_aside, name)
+
+
+def _is_deleted(image: ClusterImage, name: str, topic_id: TopicId) -> bool:
+    """Whether that is said of the topic: not only that it is not known."""
+    topic = image.topics.get(name)
+    if topic is not None:
+        return topic.deleting or topic.id != topic_id
+    return any(deletion.topic_id == topic_id for deletion in image.deleted_topics)

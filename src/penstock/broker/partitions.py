@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from penstock.broker import producer_snapshot
@@ -189,11 +190,15 @@ class Partitions:
             partition.replica.log.config = _log_config(config)
             partition.replica.set_durability(config.durability)
 
+    def leave_topic(self, topic: str) -> None:
+        """Have nobody use the partitions of a deleted topic, or wait there. May be repeated."""
+        for partition in self.of_topic(topic):
+            _leave(self._replicas, partition, UnknownTopic(f"Topic {topic!r} was deleted."))
+
     async def close_topic(self, topic: str) -> None:
         """Let the partitions of a deleted topic go as they are. May be repeated."""
+        self.leave_topic(topic)
         partitions = self.of_topic(topic)
-        for partition in partitions:
-            _leave(self._replicas, partition, UnknownTopic(f"Topic {topic!r} was deleted."))
         for partition in partitions:
             await _idle(partition)
         for partition in partitions:
@@ -282,18 +287,13 @@ class Partitions:
         partition.has_namesake = lambda: any(
             deleted.name == topic.name for deleted in self.deleted_topics()
         )
-        partition.when_led = lambda is_leader: self._tell_led(partition, is_leader)
+        partition.when_led = partial(_tell_led, self._leadership_watchers, partition)
         replica.snapshot = lambda: producer_snapshot.take(partition)
         if self._replicas is None:
             replica.start()
         else:
             self._replicas.add(Participant(replica))
         return partition
-
-    def _tell_led(self, partition: Partition, is_leader: bool) -> None:
-        loop = asyncio.get_running_loop()
-        for callback in self._leadership_watchers:
-            loop.call_soon(callback, partition, is_leader)
 
     def of_topic(self, topic: str) -> list[Partition]:
         """Those that are open."""
@@ -311,6 +311,14 @@ class Partitions:
 
 def _in_next_turn(what: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(what)
+
+
+def _tell_led(
+    watchers: Iterable[Callable[[Partition, bool], None]], partition: Partition, is_leader: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    for callback in watchers:
+        loop.call_soon(callback, partition, is_leader)
 
 
 def _leave(replicas: Replicas | None, partition: Partition, reason: PenstockError) -> None:

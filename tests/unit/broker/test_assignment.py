@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,12 +15,12 @@ from penstock.broker.assignment import Assignment
 from penstock.broker.leaders import NO_BROKER, Leaders
 from penstock.broker.partitions import Partitions
 from penstock.broker.topics import Topics
-from penstock.model.errors import PenstockError, TopicExists, UnknownTopic
+from penstock.model.errors import NotLeader, PenstockError, TopicExists, UnknownTopic
 from penstock.model.ids import BrokerId
 from penstock.records.header import read_header
 from penstock.replication.driver import Driver
 from penstock.replication.flusher import ThreadFlusher
-from penstock.testing.simulated_disk import SimulatedDisk
+from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.registry_support import SharedFacts, broker, ids
 from tests.support import CONFIG, ManualClock, alone, batch
 from tests.unit.broker.cluster_harness import Village, village
@@ -189,6 +190,45 @@ async def test_whoever_waits_for_a_commit_hears_that_the_topic_is_deleted() -> N
         assert [type(error) for error in told] == [UnknownTopic]
 
 
+async def test_a_deleted_topic_is_left_at_once_whatever_the_disk_is_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-PRO-1: another topic is being removed, and its flush does not end. Whoever waits hears of
+    the deletion all the same, and who writes to the namesake does not write to what was deleted."""
+    go_on, flush = threading.Event(), SimulatedFile.flush
+
+    def flush_later(file: SimulatedFile) -> None:
+        if "topics/slow/" in file.path:
+            go_on.wait(30)
+        flush(file)
+
+    told: list[PenstockError | None] = []
+    async with living(SimulatedDisk(), two_brokers()) as life, asyncio.timeout(10):
+        with contextlib.ExitStack() as at_the_end:
+            at_the_end.callback(go_on.set)
+            for name in ("slow", "orders"):
+                await life.registry.create_topic(
+                    name, 1, {"durability": "fsync"}, placement=[ids(1)]
+                )
+            await life.assignment.follow()
+            monkeypatch.setattr(SimulatedFile, "flush", flush_later)
+            for name in ("slow", "orders"):
+                replica = life.partitions.find(name, 0).replica
+                data = memoryview(batch([b"late"]))
+                replica.propose(read_header(data), data, told.append)
+                replica.write_proposed()
+            await delete_by(life.registry, life.leaders, "slow")
+            while len(told) < 1:
+                await asyncio.sleep(0)
+            await delete_by(life.registry, life.leaders, "orders")
+            assert [type(error) for error in told] == [UnknownTopic] * 2
+            again = await life.registry.create_topic("orders", 1, {}, placement=[ids(1)])
+            with pytest.raises(NotLeader):
+                life.leaders.find("orders", 0)
+        await life.assignment.follow()
+        assert life.leaders.find("orders", 0).topic_id == again.id
+
+
 async def test_a_long_poll_ends_when_its_topic_is_deleted_or_its_copy_goes_elsewhere() -> None:
     async with village(2) as cluster:
         await cluster.create([1], [1])
@@ -205,7 +245,10 @@ async def test_a_long_poll_ends_when_its_topic_is_deleted_or_its_copy_goes_elsew
 
 
 async def delete(cluster: Village) -> None:
-    registry = cluster.registry
-    deletion = cluster.up[min(cluster.up)].leaders.as_deleted(registry.image.topic("orders"))
-    await registry.begin_deletion("orders", deletion)
-    await registry.finish_deletion("orders")
+    await delete_by(cluster.registry, cluster.up[min(cluster.up)].leaders, "orders")
+
+
+async def delete_by(registry: SharedFacts, leaders: Leaders, topic: str) -> None:
+    """As another broker does it."""
+    await registry.begin_deletion(topic, leaders.as_deleted(registry.image.topic(topic)))
+    await registry.finish_deletion(topic)
