@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
-from penstock.broker.group_answers import answered
-from penstock.broker.group_coordinator import Answer
-from penstock.broker.handlers import share_groups
+from penstock.broker.groups.coordinator import Answer
+from penstock.broker.handlers.groups import shared as share_groups
+from penstock.broker.handlers.groups.answers import answered
 from penstock.protocol import penstock_pb2 as pb
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from tests.mutations.mutation import outside
 
-_GROUPS: Final = "broker/group_coordinator.py"
-_GROUP_TESTS: Final = "tests/unit/broker/test_group_coordinator.py"
+_GROUPS: Final = "broker/groups/coordinator.py"
+_GROUP_TESTS: Final = "tests/unit/broker/groups/test_coordinator.py"
 _STATES: Final = "coordination/group/share_states.py"
 _STATE_TESTS: Final = "tests/unit/coordination/group/test_share_states.py"
 _CLAIMS: Final = "coordination/group/producer_claims.py"

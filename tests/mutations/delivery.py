@@ -6,16 +6,16 @@ from typing import Final
 
 from tests.mutations.mutation import outside
 
-_SHARE: Final = "broker/delivery/share.py"
-_SHARE_TESTS: Final = "tests/unit/broker/delivery/test_share.py"
-_SHARED_TESTS: Final = "tests/unit/broker/delivery/test_shares.py"
-_SOURCE_TESTS: Final = "tests/unit/broker/delivery/test_shared_source.py"
-_SHARES: Final = "broker/delivery/shares.py"
-_LOG: Final = "broker/delivery/share_log.py"
-_LOG_TESTS: Final = "tests/unit/broker/delivery/test_share_log.py"
+_SHARE: Final = "broker/delivery/shared/partition.py"
+_SHARE_TESTS: Final = "tests/unit/broker/delivery/shared/test_partition.py"
+_SHARED_TESTS: Final = "tests/unit/broker/delivery/shared/test_partitions.py"
+_SOURCE_TESTS: Final = "tests/unit/broker/delivery/push/test_shared_source.py"
+_SHARES: Final = "broker/delivery/shared/partitions.py"
+_LOG: Final = "broker/delivery/shared/log.py"
+_LOG_TESTS: Final = "tests/unit/broker/delivery/shared/test_log.py"
 _PUSH: Final = "coordination/delivery/push.py"
 _PUSH_TESTS: Final = "tests/unit/coordination/delivery/test_push.py"
-_READER_TESTS: Final = "tests/unit/broker/test_readers.py"
+_READER_TESTS: Final = "tests/unit/broker/partitions/test_readers.py"
 
 DELIVERY: Final = (
     outside(
@@ -71,7 +71,7 @@ DELIVERY: Final = (
     ),
     outside(
         "what was not pushed after all is not given back",
-        "broker/delivery/shared_source.py",
+        "broker/delivery/push/shared_source.py",
         "        self._give_back([load])\n",
         "        del load\n",
         _SOURCE_TESTS,
@@ -99,28 +99,28 @@ DELIVERY: Final = (
     ),
     outside(
         "what was pushed begins again after a load that was dropped",
-        "broker/delivery/sources.py",
+        "broker/delivery/push/sources.py",
         "        self._offset = load.offset\n",
         "        self._offset = load.next_offset\n",
-        "tests/unit/broker/delivery/test_sources.py",
+        "tests/unit/broker/delivery/push/test_sources.py",
     ),
     outside(
         "readers are woken within the commit",
-        "broker/readers.py",
+        "broker/partitions/readers.py",
         "                self._wakings.note(self)",
         "                self.wake_all()",
         _READER_TESTS,
     ),
     outside(
         "all readers are woken in one turn",
-        "broker/readers.py",
+        "broker/partitions/readers.py",
         "for _ in range(READERS_WOKEN_PER_TURN_MAX):",
         "for _ in range(10_000):",
         _READER_TESTS,
     ),
     outside(
         "a reader that has gone is woken",
-        "broker/readers.py",
+        "broker/partitions/readers.py",
         "        self._due.pop(waiter, None)\n",
         "",
         _READER_TESTS,
@@ -163,10 +163,10 @@ DELIVERY: Final = (
     ),
     outside(
         "who asks again goes before those who have not begun",
-        "broker/fair_turns.py",
+        "broker/turns/fair_turns.py",
         "            if line:\n                self._waiting.append(client)",
         "            if line:\n                self._waiting.appendleft(client)",
-        "tests/unit/broker/test_fair_turns.py",
+        "tests/unit/broker/turns/test_fair_turns.py",
     ),
     outside(
         "what batches decompress to is not work of a filter",

@@ -12,7 +12,10 @@ _ELECTION_TESTS: Final = (
     "tests/unit/replication/test_consensus.py",
     "tests/simulation/test_election_crashes.py",
 )
-_PARTITION_TESTS: Final = ("tests/unit/broker/test_partition.py", "tests/unit/coordination")
+_PARTITION_TESTS: Final = (
+    "tests/unit/broker/partitions/test_partition.py",
+    "tests/unit/coordination",
+)
 
 SHELL: Final = (
     one(
@@ -141,14 +144,14 @@ SHELL: Final = (
     ),
     one(
         "producers not recovered when a log is cut",
-        "broker/partition.py",
+        "broker/partitions/partition.py",
         "        self.producers = producers\n",
         "",
         _PARTITION_TESTS,
     ),
     one(
         "followers do not remember producers",
-        "broker/partition.py",
+        "broker/partitions/partition.py",
         "            if header.producer_id >= 0:\n"
         "                self.producers.record_copy(header, header.base_offset, "
         "self._clock.now_ms())",
@@ -164,7 +167,7 @@ SHELL: Final = (
     ),
     one(
         "a batch that failed to be written is remembered",
-        "broker/partition.py",
+        "broker/partitions/partition.py",
         "                self.producers.restore(header.producer_id, previous)",
         "                pass",
         _PARTITION_TESTS,

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from penstock.broker.delivery import shares
-from penstock.broker.delivery.share import Holder, Share
+from penstock.broker.delivery.shared import partitions as shares
+from penstock.broker.delivery.shared.partition import Holder, Share
 from penstock.coordination.delivery import share_partition, takeover
 from penstock.coordination.delivery.deviations import Deviations
 from penstock.coordination.delivery.message_state import Kind, State

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.broker.delivery.share import Ask, Leased, Settled
-from penstock.broker.partition import Partition
-from penstock.broker.session import Session
+from penstock.broker.clients.session import Session
+from penstock.broker.delivery.shared.partition import Ask, Leased, Settled
+from penstock.broker.partitions.partition import Partition
 from penstock.coordination.delivery.share_settings import Settlement
 from penstock.model.errors import ConnectionLost, NotLeader, PenstockError
 from penstock.model.ids import TopicPartition

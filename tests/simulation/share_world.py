@@ -18,12 +18,12 @@ from typing import Any, cast
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
-from penstock.broker.delivery.shares import Shares, States
-from penstock.broker.fair_turns import FairTurns
-from penstock.broker.partition import Partition
-from penstock.broker.partitions import Partitions
-from penstock.broker.readers import Readers, Wakings
-from penstock.broker.unopened import TurnBudget
+from penstock.broker.delivery.shared.partitions import Shares, States
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.readers import Readers, Wakings
+from penstock.broker.partitions.unopened import TurnBudget
+from penstock.broker.turns.fair_turns import FairTurns
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.coordination.group.share_messages import SharePlace
 from penstock.coordination.group.share_states import ShareStates

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.broker import group_log
 from penstock.broker.broker import Broker
+from penstock.broker.groups import log as group_log
 from penstock.coordination.group import coordinator
 from penstock.model.errors import PenstockError, StorageError, StorageFailed
 from penstock.protocol import calls

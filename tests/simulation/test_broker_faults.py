@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from penstock.broker.broker import Broker
-from penstock.broker.topic_folders import TopicFolders
+from penstock.broker.partitions.folders import TopicFolders
 from penstock.model.errors import PenstockError, StorageError, StorageFailed
 from penstock.model.topic_config import TopicConfig
 from penstock.protocol import calls

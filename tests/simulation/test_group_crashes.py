@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker import group_log
+from penstock.broker.groups import log as group_log
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.consumer_group_heartbeat import (

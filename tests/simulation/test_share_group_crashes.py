@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.broker import group_log
-from penstock.broker.handlers.share_groups import read_share, write_share
+from penstock.broker.groups import log as group_log
+from penstock.broker.handlers.groups.shared import read_share, write_share
 from penstock.coordination.group.share_messages import ShareReset
 from penstock.model.errors import UnknownGroup
 from penstock.protocol import penstock_pb2 as pb

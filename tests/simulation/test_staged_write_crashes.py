@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker import staged_copy, staging_log
+from penstock.broker.staging import copy as staged_copy
+from penstock.broker.staging import log as staging_log
 from penstock.model.errors import StagedBatchesMissing
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb

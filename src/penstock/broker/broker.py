@@ -14,39 +14,39 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from penstock.broker.assignment import Assignment
-from penstock.broker.claims import Claims
-from penstock.broker.clients import Clients
-from penstock.broker.cluster_work import start_cluster_work
-from penstock.broker.compaction import Compactor
-from penstock.broker.company import Company, Ground, alone, join
+from penstock.broker.carrier.destination import NoChannels
+from penstock.broker.clients.clients import Clients
+from penstock.broker.clients.fetch_sessions import FetchSessions
+from penstock.broker.clients.session import Session
+from penstock.broker.cluster.handover import hand_over
+from penstock.broker.cluster.work import start_cluster_work
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
-from penstock.broker.coordinator_calls import ask_groups
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
-from penstock.broker.delivery.shares import States
-from penstock.broker.delivery_work import start_delivery_work
-from penstock.broker.dispatch import Dispatcher
-from penstock.broker.doorway import Doorway
-from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
-from penstock.broker.group_log import GroupLog
-from penstock.broker.handlers.claims import who_may_write
-from penstock.broker.handlers.group_members import groups_of
+from penstock.broker.delivery.shared.partitions import States
+from penstock.broker.delivery.work import start_delivery_work
+from penstock.broker.entry.dispatch import Dispatcher
+from penstock.broker.entry.gate import Doorway
+from penstock.broker.entry.protocol_switch import ProtocolSwitch
+from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
+from penstock.broker.groups.log import GroupLog
+from penstock.broker.handlers.groups.coordinator_calls import ask_groups
+from penstock.broker.handlers.groups.exclusivity import who_may_write
+from penstock.broker.handlers.groups.members import groups_of
+from penstock.broker.handlers.groups.shared import read_share, write_share
 from penstock.broker.handlers.hello import Hello
-from penstock.broker.handlers.share_groups import read_share, write_share
-from penstock.broker.handover import hand_over
-from penstock.broker.housekeeping import Housekeeping
+from penstock.broker.joining import Company, Ground, alone, join
 from penstock.broker.kafka.dispatch import KafkaDispatcher
 from penstock.broker.kafka.session import KafkaSession
-from penstock.broker.leaders import Leaders
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.protocol_switch import ProtocolSwitch
-from penstock.broker.session import Session
-from penstock.broker.staged_destination import NoChannels
-from penstock.broker.staging_coordinator import StagingCoordinator, StagingParts
-from penstock.broker.topics import Topics
+from penstock.broker.partitions.compaction import Compactor
+from penstock.broker.partitions.housekeeping import Housekeeping
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.producers.exclusivity import Claims
+from penstock.broker.producers.ids import ProducerIds
+from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
+from penstock.broker.topics.assignment import Assignment
+from penstock.broker.topics.topics import Topics
 from penstock.model.ids import BrokerId
 from penstock.net.address import parse_address
 from penstock.net.channel import Channel

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from penstock.broker.clients import Clients
-from penstock.broker.cluster_work import ClusterWork
+from penstock.broker.carrier.destination import Channels
+from penstock.broker.clients.clients import Clients
+from penstock.broker.clients.fetch_sessions import FetchSessions
+from penstock.broker.cluster.work import ClusterWork
 from penstock.broker.config import BrokerConfig
-from penstock.broker.delivery_work import DeliveryWork
-from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.group_coordinator import GroupCoordinator
-from penstock.broker.leaders import Leaders
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.staged_destination import Channels
-from penstock.broker.staging_coordinator import StagingCoordinator
-from penstock.broker.topics import Topics
+from penstock.broker.delivery.work import DeliveryWork
+from penstock.broker.groups.coordinator import GroupCoordinator
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.producers.ids import ProducerIds
+from penstock.broker.staging.coordinator import StagingCoordinator
+from penstock.broker.topics.topics import Topics
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
 from penstock.replication.driver import Driver

@@ -11,12 +11,12 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from penstock.broker.assignment import Assignment
-from penstock.broker.departures import Departures
-from penstock.broker.leaders import Leaders
-from penstock.broker.movement import Movement
-from penstock.broker.partition import Partition
-from penstock.broker.partitions import Partitions
+from penstock.broker.cluster.copy_removal import Departures
+from penstock.broker.cluster.movement import Movement
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.topics.assignment import Assignment
 from penstock.model.ids import BrokerId, PartitionId
 from penstock.raft.membership import Membership, Node
 from penstock.records.header import read_header

@@ -12,16 +12,16 @@ from typing import cast
 
 import pytest
 
-from penstock.broker.assignment import Assignment
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.delivery.filters import Filters
-from penstock.broker.group_coordinator import GroupCoordinator, coordinator_config
-from penstock.broker.group_log import GroupLog
-from penstock.broker.group_snapshot import build_batches
-from penstock.broker.leaders import Leaders
-from penstock.broker.partitions import Partitions
-from penstock.broker.topics import Topics
+from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
+from penstock.broker.groups.log import GroupLog
+from penstock.broker.groups.snapshot import build_batches
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.topics.assignment import Assignment
+from penstock.broker.topics.topics import Topics
 from penstock.coordination.group.classic_messages import JoinRequest
 from penstock.coordination.group.coordinator import CommitRequest
 from penstock.coordination.group.offsets import CommittedOffset

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 import pytest
 
-from penstock.broker import fair_turns, unopened
-from penstock.broker.fair_turns import FairTurns
-from penstock.broker.leaders import Leaders
-from penstock.broker.openings import Openings
-from penstock.broker.staged_admission import StagedAdmission
-from penstock.broker.topics import Topics
-from penstock.broker.unopened import TurnBudget
+from penstock.broker.partitions import unopened
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.unopened import TurnBudget
+from penstock.broker.topics.openings import Openings
+from penstock.broker.topics.remote_admission import StagedAdmission
+from penstock.broker.topics.topics import Topics
+from penstock.broker.turns import fair_turns
+from penstock.broker.turns.fair_turns import FairTurns
 from penstock.model.errors import InvalidBatch
 from penstock.model.limits import (
     MIB,

@@ -7,14 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from penstock.broker.assignment import Assignment
-from penstock.broker.leaders import Leaders
-from penstock.broker.partitions import Partitions
-from penstock.broker.staged_destination import Channels, NoChannels
-from penstock.broker.staging import Committed, Staging
-from penstock.broker.staging_coordinator import StagingCoordinator, StagingParts
-from penstock.broker.staging_log import StagingLog
-from penstock.broker.topics import Topics
+from penstock.broker.carrier.destination import Channels, NoChannels
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
+from penstock.broker.staging.log import StagingLog
+from penstock.broker.staging.service import Committed, Staging
+from penstock.broker.topics.assignment import Assignment
+from penstock.broker.topics.topics import Topics
 from penstock.coordination.staging.records import (
     STAGED_TOPIC,
     WRITES_TOPIC,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.admission import Opening
-from penstock.broker.staged_admission import StagedAdmission
+from penstock.broker.partitions.admission import Opening
+from penstock.broker.topics.remote_admission import StagedAdmission
 from penstock.client import delayed
 from penstock.client.client import connect
 from penstock.client.delayed import DelayedMessage, _due_ms, _parse_id, _partition_of, _parts

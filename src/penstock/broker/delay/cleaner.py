@@ -19,7 +19,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from penstock.broker.delay.intake import Waiting, build_kept, kept_parts
+from penstock.broker.delay.admission import Waiting, build_kept, kept_parts
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
 from penstock.coordination.delay.records import CHECKPOINT, Head

@@ -13,14 +13,14 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.broker.delay.intake import Accepted
+from penstock.broker.delay.admission import Accepted
 from penstock.broker.delay.service import DelayParts, DelayService
 from penstock.broker.delay.store import DelayedStore
-from penstock.broker.handler_tasks import HandlerTasks
-from penstock.broker.in_turns import InTurns
-from penstock.broker.openings import Opened
-from penstock.broker.own_topic import OwnTopic
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.topics.internal import OwnTopic
+from penstock.broker.topics.openings import Opened
+from penstock.broker.turns.handler_tasks import HandlerTasks
+from penstock.broker.turns.in_turns import InTurns
 from penstock.coordination.delay.records import DELAYED_TOPIC
 from penstock.coordination.delay.schedule import Schedule
 from penstock.model.errors import (

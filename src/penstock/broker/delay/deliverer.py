@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from penstock.broker.delay.admission import CLOCK_BACK_MS
 from penstock.broker.delay.catch_up import CatchUp
 from penstock.broker.delay.destination import DueDestinations
-from penstock.broker.delay.intake import CLOCK_BACK_MS
-from penstock.broker.delay.lane_run import LaneRun
+from penstock.broker.delay.lane import LaneRun
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
-from penstock.broker.topics import Topics
+from penstock.broker.topics.topics import Topics
 from penstock.coordination.delay.records import (
     DECIDED,
     ERA,

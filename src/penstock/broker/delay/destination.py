@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from penstock.broker.leaders import Leaders
-from penstock.broker.partition import Append, Partition
-from penstock.broker.staged_destination import Channels
+from penstock.broker.carrier.destination import Channels
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partition import Append, Partition
 from penstock.coordination.delay.table import Lane
 from penstock.model.errors import NotLeader, PenstockError, StorageFailed, UnknownTopicId
 from penstock.net.clock import Clock

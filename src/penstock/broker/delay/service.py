@@ -14,20 +14,20 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
+from penstock.broker.carrier.destination import Channels
+from penstock.broker.delay.admission import Accepted, Intake
 from penstock.broker.delay.cleaner import Cleaner
 from penstock.broker.delay.deliverer import Deliverer
 from penstock.broker.delay.destination import DueDestinations
-from penstock.broker.delay.intake import Accepted, Intake
-from penstock.broker.delay.schedule_keeper import ScheduleKeeper
+from penstock.broker.delay.schedules import ScheduleKeeper
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
-from penstock.broker.leaders import Leaders
-from penstock.broker.openings import Opened
-from penstock.broker.partitions import Partitions
-from penstock.broker.staged_admission import StagedAdmission
-from penstock.broker.staged_copies import note_bug
-from penstock.broker.staged_destination import Channels
-from penstock.broker.topics import Topics
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.staging.copies import note_bug
+from penstock.broker.topics.openings import Opened
+from penstock.broker.topics.remote_admission import StagedAdmission
+from penstock.broker.topics.topics import Topics
 from penstock.coordination.delay.records import Cancelled, Due
 from penstock.model.errors import Busy, CorruptLog, InvalidRequest, PenstockError
 from penstock.net.clock import Clock

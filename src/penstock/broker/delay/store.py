@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Final
 
-from penstock.broker.group_snapshot import NO_TERM, term_before
-from penstock.broker.in_turns import InTurns
-from penstock.broker.partition import Partition
+from penstock.broker.groups.snapshot import NO_TERM, term_before
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.turns.in_turns import InTurns
 from penstock.coordination.delay.records import (
     CANCELLED,
     DELAYED_TOPIC,

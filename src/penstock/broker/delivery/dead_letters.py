@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from penstock.broker.fair_turns import FairTurns, Pieces, Unanswered
-from penstock.broker.forwarding import Forwarding
-from penstock.broker.partition import Partition
-from penstock.broker.topics import Topics
-from penstock.broker.unopened import Unopened
+from penstock.broker.carrier.forwarding import Forwarding
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.unopened import Unopened
+from penstock.broker.topics.topics import Topics
+from penstock.broker.turns.fair_turns import FairTurns, Pieces, Unanswered
 from penstock.coordination.delivery.share_settings import DeadMessage
 from penstock.model.dead_letter import (
     REDRIVES_MAX,

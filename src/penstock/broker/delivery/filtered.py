@@ -3,7 +3,7 @@
 A batch is opened once, and only its records' keys and headers are looked at. One of which all
 messages pass is handed on as the bytes it is; of one where none does nothing is left but that
 `next_offset` is beyond it. Long work, in pieces, and what takes long in one go as jobs of a thread:
-for `broker.fair_turns`.
+for `broker.turns.fair_turns`.
 
 The invariants (R-DEL-12): every message from the asked offset to before `next_offset` was looked at
 once, and those that pass are in the payload; and a batch is never put together again from bytes
@@ -16,7 +16,7 @@ import sys
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from penstock.broker.fair_turns import Pieces
+from penstock.broker.turns.fair_turns import Pieces
 from penstock.coordination.filter.filters import CompiledFilter
 from penstock.model.errors import CorruptBatch, CorruptLog, InvalidBatch, OffsetOutOfRange
 from penstock.model.ids import TopicPartition

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.broker.clients import Client, KafkaClient
+from penstock.broker.clients.clients import Client, KafkaClient
 from penstock.broker.context import Context
-from penstock.broker.delivery.push_stream import PushStream
+from penstock.broker.delivery.push.stream import PushStream
 from penstock.coordination.delivery.push import (
     PARKED_BY_OPERATOR,
     ParkAsked,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.cluster_changes import ClusterChanges, Moved
+from penstock.broker.cluster.changes import ClusterChanges, Moved
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import InvalidRequest

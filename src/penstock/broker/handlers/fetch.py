@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
 from penstock.broker.handlers.filtered_fetch import filtered_fetch
 from penstock.broker.handlers.gone import explained
-from penstock.broker.partition import Partition
-from penstock.broker.session import Session
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import InvalidRequest, OffsetOutOfRange, PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb

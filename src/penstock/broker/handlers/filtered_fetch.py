@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
 from penstock.broker.delivery.filtered import FilteredPart, filtered_read
-from penstock.broker.fair_turns import Work
 from penstock.broker.handlers.gone import explained
-from penstock.broker.session import Session
+from penstock.broker.turns.fair_turns import Work
 from penstock.model.errors import OffsetOutOfRange, PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX
 from penstock.protocol import penstock_pb2 as pb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import OffsetOutOfRange
 from penstock.storage.removals import sentence
 

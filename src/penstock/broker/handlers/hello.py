@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from penstock import __version__
-from penstock.broker.clients import Clients
-from penstock.broker.session import Session
+from penstock.broker.clients.clients import Clients
+from penstock.broker.clients.session import Session
 from penstock.model.limits import CLIENT_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse

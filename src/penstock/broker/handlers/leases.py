@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.delivery.share import Ask, Leased, Settled
-from penstock.broker.partition import Partition
-from penstock.broker.session import Session
+from penstock.broker.delivery.shared.partition import Ask, Leased, Settled
+from penstock.broker.partitions.partition import Partition
 from penstock.coordination.delivery.share_settings import DeadMessage, Settlement
 from penstock.coordination.group.offsets import check_group_name
 from penstock.model.errors import InvalidRequest, InvalidTopic, PenstockError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.partition import Append, Partition
-from penstock.broker.session import Session
+from penstock.broker.partitions.partition import Append, Partition
 from penstock.model.errors import InvalidRequest, InvalidTopic, PenstockError
 from penstock.model.ids import is_internal
 from penstock.model.limits import PRODUCE_TARGET_BYTES_MAX, PRODUCE_TARGETS_MAX

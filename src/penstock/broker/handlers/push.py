@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.delivery.filtered_source import FilteredSource
-from penstock.broker.delivery.shared_source import SharedSource
-from penstock.broker.delivery.sources import ExclusiveSource, Source, read_batches
+from penstock.broker.delivery.push.filtered_source import FilteredSource
+from penstock.broker.delivery.push.shared_source import SharedSource
+from penstock.broker.delivery.push.sources import ExclusiveSource, Source, read_batches
 from penstock.broker.handlers.leases import check_names
-from penstock.broker.session import Session
 from penstock.coordination.delivery.push import (
     PARKED_BY_OPERATOR,
     CreditGiven,

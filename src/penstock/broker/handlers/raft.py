@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.broker.session import Session
+from penstock.broker.clients.session import Session
 from penstock.replication.parcel import Parcel
 from penstock.replication.wire import decode
 

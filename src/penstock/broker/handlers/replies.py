@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.session import Session
 from penstock.model.delivery_errors import NoReply, UnknownClient
 from penstock.model.errors import BatchTooLarge, Busy, ConnectionLost, InvalidRequest, PenstockError
 from penstock.model.limits import REPLIES_UNANSWERED_MAX, REPLY_BYTES_MAX

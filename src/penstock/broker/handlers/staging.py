@@ -3,11 +3,11 @@ partitions that another broker leads."""
 
 from __future__ import annotations
 
+from penstock.broker.carrier.append import append_staged
+from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.openings import Opened
-from penstock.broker.partition import Append
-from penstock.broker.session import Session
-from penstock.broker.staged_append import append_staged
+from penstock.broker.partitions.partition import Append
+from penstock.broker.topics.openings import Opened
 from penstock.coordination.staging.records import WRITES_TOPIC, NamedAttempt, StagedBatch
 from penstock.model.errors import InvalidRequest, NotCoordinator, PenstockError, UnknownTopicId
 from penstock.model.ids import check_public

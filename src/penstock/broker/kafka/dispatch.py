@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from penstock.broker.context import Context
-from penstock.broker.handler_tasks import HandlerTasks
 from penstock.broker.kafka.call import Call
+from penstock.broker.turns.handler_tasks import HandlerTasks
 from penstock.model.errors import InternalError, PenstockError
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.apis import Api
@@ -42,11 +42,11 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
         apis.INCREMENTAL_ALTER_CONFIGS,
         apis.LIST_CONFIG_RESOURCES,
     ),
-    "consumer_groups": (apis.CONSUMER_GROUP_DESCRIBE, apis.CONSUMER_GROUP_HEARTBEAT),
+    "groups.consumer": (apis.CONSUMER_GROUP_DESCRIBE, apis.CONSUMER_GROUP_HEARTBEAT),
     "fetch": (apis.FETCH,),
-    "group_offsets": (apis.OFFSET_COMMIT, apis.OFFSET_DELETE, apis.OFFSET_FETCH),
+    "groups.offsets": (apis.OFFSET_COMMIT, apis.OFFSET_DELETE, apis.OFFSET_FETCH),
     "features": (apis.UPDATE_FEATURES,),
-    "groups": (
+    "groups.classic": (
         apis.DELETE_GROUPS,
         apis.DESCRIBE_GROUPS,
         apis.FIND_COORDINATOR,
@@ -67,13 +67,13 @@ _MODULES: Final[dict[str, tuple[Api, ...]]] = {
         apis.LIST_PARTITION_REASSIGNMENTS,
     ),
     "records": (apis.DELETE_RECORDS,),
-    "share_group_offsets": (
+    "groups.share_offsets": (
         apis.ALTER_SHARE_GROUP_OFFSETS,
         apis.DELETE_SHARE_GROUP_OFFSETS,
         apis.DESCRIBE_SHARE_GROUP_OFFSETS,
     ),
-    "share_groups": (apis.SHARE_GROUP_DESCRIBE, apis.SHARE_GROUP_HEARTBEAT),
-    "share_leases": (apis.SHARE_ACKNOWLEDGE, apis.SHARE_FETCH),
+    "groups.share": (apis.SHARE_GROUP_DESCRIBE, apis.SHARE_GROUP_HEARTBEAT),
+    "groups.share_leases": (apis.SHARE_ACKNOWLEDGE, apis.SHARE_FETCH),
     "topics": (
         apis.CREATE_PARTITIONS,
         apis.CREATE_TOPICS,

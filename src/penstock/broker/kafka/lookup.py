@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from penstock.broker.context import Context
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import InvalidRequest, StaleTerm, UnknownTerm
 
 NO_EPOCH = -1

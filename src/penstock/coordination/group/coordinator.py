@@ -1,9 +1,9 @@
 """What is asked of groups: which one, of which kind, by whom; then its machine decides.
 
-Not durability, sockets or timers: those are the shell's (`broker.group_coordinator`), which appends
-the records of every `Effects` and then gives its answers. What is refused here is raised, before
-anything has changed; what a machine refuses is an answer. The invariant: an offset changes only
-when the group's machine lets the one who commits it do so.
+Not durability, sockets or timers: those are the shell's (`broker.groups.coordinator`), which
+appends the records of every `Effects` and then gives its answers. What is refused here is raised,
+before anything has changed; what a machine refuses is an answer. The invariant: an offset changes
+only when the group's machine lets the one who commits it do so.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Changes:
 
 
 def _last_term(machine: Machine, plan: PartitionPlan) -> int:
-    """The latest of the partition that is known there, as `broker.leaders` has it."""
+    """The latest of the partition that is known there, as `broker.partitions.leaders` has it."""
     assert machine.process is not None
     served = machine.process.partitions.get(plan.id)
     heard = machine.process.replicas.leader(plan.id, since_ms=0)

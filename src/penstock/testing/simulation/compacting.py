@@ -1,7 +1,7 @@
 """Compaction of a simulated broker's partition: production's, with its jobs on the simulated disk.
 
-What `broker.compaction` does on the event loop, without the waiting. The invariant is the same:
-while a compaction is at work in a partition's folder the partition is not closed.
+What `broker.partitions.compaction` does on the event loop, without the waiting. The invariant is
+the same: while a compaction is at work in a partition's folder the partition is not closed.
 """
 
 from __future__ import annotations

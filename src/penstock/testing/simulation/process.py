@@ -11,11 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
-from penstock.broker import producer_snapshot
-from penstock.broker.housekeeping import Housekeeping
-from penstock.broker.partition import Append, Partition
-from penstock.broker.partitions import Partitions
-from penstock.broker.readers import Wakings
+from penstock.broker.partitions import producer_snapshot
+from penstock.broker.partitions.housekeeping import Housekeeping
+from penstock.broker.partitions.partition import Append, Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.readers import Wakings
 from penstock.coordination.producer_state import ProducerState
 from penstock.model.errors import CorruptLog, NotLeader, PenstockError, StorageError
 from penstock.model.ids import PartitionId

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.raft.membership import Membership, Node
 from penstock.replication.participant import Participant

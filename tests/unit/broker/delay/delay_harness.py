@@ -7,15 +7,15 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.broker.assignment import Assignment
+from penstock.broker.carrier.destination import Channels, NoChannels
 from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delay.service import DelayService
 from penstock.broker.delay.store import DelayedStore
-from penstock.broker.leaders import Leaders
-from penstock.broker.partitions import Partitions
-from penstock.broker.staged_destination import Channels, NoChannels
-from penstock.broker.staging_coordinator import StagingParts
-from penstock.broker.topics import Topics
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.staging.coordinator import StagingParts
+from penstock.broker.topics.assignment import Assignment
+from penstock.broker.topics.topics import Topics
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
 from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId

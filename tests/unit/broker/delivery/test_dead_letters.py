@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from penstock.broker.carrier.forwarding import Done, Forwarding
 from penstock.broker.delivery import dead_letters
-from penstock.broker.forwarding import Done, Forwarding
 from penstock.client.client import connect
 from penstock.model.dead_letter import read_dead_letter
 from penstock.model.errors import UnknownTopic

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.broker.delivery import filtered
 from penstock.broker.delivery.filtered import FilteredPart, filtered_read
-from penstock.broker.fair_turns import Job, Pieces
+from penstock.broker.turns.fair_turns import Job, Pieces
 from penstock.coordination.filter.filters import CompiledFilter, Filter, parse_filter
 from penstock.model.errors import CorruptLog, InvalidBatch, OffsetOutOfRange, PenstockError
 from penstock.model.ids import TopicPartition

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from penstock.broker import fair_turns
 from penstock.broker.handlers import filtered_fetch
+from penstock.broker.turns import fair_turns
 from penstock.model.delivery_errors import InvalidFilter
 from penstock.model.errors import ConnectionLost, OffsetOutOfRange, UnknownTopic
 from penstock.net.address import parse_address

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.broker import broker as broker_module
 from penstock.broker.context import Context
-from penstock.broker.delivery import pushes
-from penstock.broker.delivery.push_stream import PushStream
+from penstock.broker.delivery.push import streams as pushes
+from penstock.broker.delivery.push.stream import PushStream
 from penstock.model.delivery_errors import (
     InvalidCredit,
     InvalidFilter,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.delay.schedule_keeper import find_zone
+from penstock.broker.delay.schedules import find_zone
 from penstock.coordination.delay.cron import _month_and_day, parse_cron
 from penstock.model.delivery_errors import InvalidSchedule
 

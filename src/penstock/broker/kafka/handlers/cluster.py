@@ -11,7 +11,7 @@ from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.metadata import controller_id
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.ids import check_topic_name
 from penstock.protocol.kafka.errors import ErrorCode, code_of

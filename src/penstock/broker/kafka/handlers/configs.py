@@ -10,17 +10,17 @@ from typing import Final, Protocol
 
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
-from penstock.broker.kafka.broker_settings import (
+from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.lookup import check_once, repeated
+from penstock.broker.kafka.settings.brokers import (
     DYNAMIC,
     alter_loggers,
     check_dynamic,
     describe_everywhere,
     describe_loggers,
 )
-from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.group_settings import GroupSettingsCall
-from penstock.broker.kafka.lookup import check_once, repeated
-from penstock.broker.kafka.topic_settings import (
+from penstock.broker.kafka.settings.groups import GroupSettingsCall
+from penstock.broker.kafka.settings.topics import (
     Changes,
     DescribedSetting,
     Operation,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
+from penstock.broker.clients.fetch_sessions import Interest, Opened
 from penstock.broker.context import Context
-from penstock.broker.fetch_sessions import Interest, Opened
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import NO_EPOCH, find_partition
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, MIB
 from penstock.protocol.kafka.errors import ErrorCode, code_of

@@ -9,7 +9,7 @@ from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
-from penstock.broker.leaders import NO_BROKER
+from penstock.broker.partitions.leaders import NO_BROKER
 from penstock.model.errors import PenstockError
 from penstock.model.ids import BrokerId, check_topic_name, is_internal
 from penstock.protocol.kafka.errors import ErrorCode, code_of

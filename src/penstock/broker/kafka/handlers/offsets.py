@@ -7,7 +7,7 @@ from typing import Final
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import NO_EPOCH, check_once, find_partition, repeated
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError, UnsupportedVersion
 from penstock.model.ids import TopicPartition
 from penstock.protocol.kafka.errors import code_of

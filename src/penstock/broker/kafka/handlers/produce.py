@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
-from penstock.broker.partition import Append, Partition
+from penstock.broker.partitions.partition import Append, Partition
 from penstock.model.errors import (
     InvalidBatch,
     InvalidTopic,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from penstock.broker import elections
+from penstock.broker.cluster import elections
 from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_once, repeated
-from penstock.broker.leaders import NO_BROKER
+from penstock.broker.partitions.leaders import NO_BROKER
 from penstock.model.errors import InvalidReplication, NotLeader, PenstockError
 from penstock.model.ids import BrokerId, TopicPartition
 from penstock.protocol.kafka.errors import ErrorCode, code_of

@@ -9,7 +9,7 @@ from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_once, repeated
-from penstock.broker.kafka.topic_settings import describe, from_kafka
+from penstock.broker.kafka.settings.topics import describe, from_kafka
 from penstock.model.errors import (
     InvalidPartitions,
     InvalidPlacement,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.leaders import Leaders
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import NotLeader
 from penstock.model.limits import COPY_PRODUCER_ID_MIN, GAP_MS_MAX, MIB
 from penstock.protocol.kafka import apis

@@ -1,0 +1,155 @@
+"""Where staged batches go: a partition that this broker leads, or one that another does.
+
+Not in which order, and not again: that is `copy`'s. Another broker is told which coordinator
+speaks, and does not listen to one that was replaced: it may have slept through that. The invariant:
+the end of an append is told once, without an error only when the batch is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from penstock.broker.carrier.append import append_staged
+from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.partitions.partition import Append
+from penstock.coordination.staging.records import StagedBatch
+from penstock.model.errors import Busy, NotLeader, PenstockError, StorageError
+from penstock.model.ids import TopicPartition
+from penstock.net.channel import Channel
+from penstock.net.clock import Clock
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import COPY
+from penstock.records.header import BatchHeader
+from penstock.registry.api import Registry
+
+logger = logging.getLogger(__name__)
+
+_SEQUENCE_MAX: Final = 2**31 - 1
+# A topic that is neither here nor among the deleted ones may have been made just now, by another
+# broker whose news are on their way. Then it is gone, and was deleted long ago.
+_MISSING_S: Final = 30.0
+
+
+class Channels(Protocol):
+    """Who has connections to the other brokers."""
+
+    def channel(self, broker_id: int) -> Channel | None:
+        """One that is open, if there is one."""
+        ...
+
+
+class NoChannels:
+    """Of a broker on its own."""
+
+    def channel(self, broker_id: int) -> Channel | None:
+        del broker_id
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destinations:
+    """What it takes to reach any."""
+
+    registry: Registry
+    leaders: Leaders
+    channels: Channels
+    clock: Clock
+    coordinator_term: int
+    """Of the coordinator of staged writes who sends."""
+    missing_since_s: dict[str, float]
+    """Topics that this broker does not know, by id."""
+
+    def find(self, staged: StagedBatch, producer_id: int) -> Destination:
+        return Destination(self, staged, producer_id)
+
+
+class Destination:
+    """A partition, and the place of the next batch in what one decision brings it."""
+
+    def __init__(self, parts: Destinations, staged: StagedBatch, producer_id: int) -> None:
+        self._parts = parts
+        self._name = TopicPartition(staged.topic, staged.partition)
+        self._topic_id = staged.topic_id
+        self._producer_id = producer_id
+        self._is_gone = False
+        self._epoch = 0
+        self._sequence = 0
+
+    def number(self, count: int) -> tuple[int, int]:
+        """The producer epoch and the first sequence of the next batch."""
+        if self._sequence + count > _SEQUENCE_MAX:
+            self._epoch += 1
+            self._sequence = 0
+        sequence = self._sequence
+        self._sequence += count
+        return self._epoch, sequence
+
+    def append(self, header: BatchHeader, batch: bytearray, append: Append) -> bool:
+        """Send a batch on its way; the end of the turn must follow. False if there is nowhere to go
+        any more: its topic was deleted, as rows that were written before are."""
+        if not self._exists():
+            return False
+        try:
+            partition = self._parts.leaders.find(*self._name)
+        except NotLeader:
+            self._send(batch, append)
+        else:
+            append_staged(partition, header, memoryview(batch), append, self._parts.clock)
+        return True
+
+    def forget_producer(self) -> None:
+        """It will not come again. Other brokers forget it in their own time: what comes too late
+        from a coordinator that was replaced they must still know."""
+        try:
+            if self._exists():
+                partition = self._parts.leaders.find(*self._name)
+                partition.producers.forget(self._producer_id)
+        except PenstockError:
+            """Led by another, or offline, and read again when it comes back."""
+
+    def _exists(self) -> bool:
+        """Busy as long as that is not known."""
+        if self._is_gone:
+            return False
+        image, missing_since_s = self._parts.registry.image, self._parts.missing_since_s
+        topic = image.topics.get(self._name.topic)
+        if topic is not None and topic.id == self._topic_id:
+            missing_since_s.pop(self._topic_id, None)
+            self._is_gone = topic.deleting
+        elif any(one.topic_id == self._topic_id for one in image.deleted_topics):
+            self._is_gone = True
+        else:
+            now_s = self._parts.clock.monotonic()
+            if now_s - missing_since_s.setdefault(self._topic_id, now_s) < _MISSING_S:
+                raise Busy(f"This broker has not heard of topic {self._name.topic!r} yet.")
+            self._is_gone = True
+        if self._is_gone:
+            logger.warning(
+                "Topic %s was deleted before all that was staged for it could be written.",
+                self._name.topic,
+            )
+        return not self._is_gone
+
+    def _send(self, batch: bytearray, append: Append) -> None:
+        parts, (topic, number) = self._parts, self._name
+        leader = parts.leaders.of(parts.registry.image.topic(topic), number).broker
+        channel = parts.channels.channel(leader)
+        if channel is None:
+            raise NotLeader(f"The leader of {self._name} cannot be reached now.")
+        request = pb.CopyRequest(
+            topic=topic,
+            topic_id=self._topic_id,
+            partition=number,
+            coordinator_term=parts.coordinator_term,
+        )
+
+        def answered(error: PenstockError | None, *_: memoryview) -> None:
+            if error is not None and not (error.retriable or isinstance(error, StorageError)):
+                # One before it was lost on the way, or the other broker does not know the topic
+                # yet: the next try shows.
+                error = Busy(f"{self._name} did not take a committed batch: {error}")
+            append.finished(error)
+
+        channel.start_call(COPY.number, request.SerializeToString(), (batch,), answered)

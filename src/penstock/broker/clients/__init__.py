@@ -1,0 +1,1 @@
+"""Who is connected, and what one connection means to the broker."""

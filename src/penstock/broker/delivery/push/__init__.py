@@ -1,0 +1,1 @@
+"""What brokers push to clients: streams, and where their messages come from."""

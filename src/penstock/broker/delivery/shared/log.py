@@ -1,0 +1,392 @@
+"""A partition's log as one shared group sees it: what there is to hand out, and its bytes.
+
+Not who gets what. A batch is opened only where that is needed: to order by key, to filter, and
+where a header of the queue's own may stand in it. Filtering may take long, and is work in turns
+(`broker.delivery.filtered`) between two feeds; so is opening what was too much for this turn. The
+invariants: every offset up to where it was read is told once, as there or as nothing to hand out; a
+payload has the leased messages and no others. A batch that cannot be opened is told as one message,
+which is found `unreadable` when it is leased.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from penstock.broker.delivery.filtered import filtered_read
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.unopened import TurnBudget, Unopened
+from penstock.broker.turns.fair_turns import Pieces
+from penstock.coordination.delivery.message_details import MessageDetails, details_of
+from penstock.coordination.delivery.share_partition import SharePartition
+from penstock.coordination.delivery.share_settings import Lease
+from penstock.coordination.filter.filters import CompiledFilter
+from penstock.model.errors import InvalidBatch
+from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
+from penstock.model.message_headers import EXPIRES_MS, PREFIX, PRIORITY
+from penstock.records import walk_records
+from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer, check_batch, read_header
+from penstock.records.plain import PlainBatch
+from penstock.records.slicing import SliceableBatch
+
+# Read of the log in one go, and in one turn of the loop.
+_CHUNK_BYTES: Final = 256 * KIB
+_TURN_BYTES: Final = 1 * MIB
+# Opened batches that are kept for the next who leases a part of them, and their bytes, if there is
+# more than one.
+_OPENED_MAX: Final = 4
+_OPENED_BYTES_MAX: Final = 8 * MIB
+_PREFIX: Final = PREFIX.encode()
+# What was found in a batch, kept for its next part: no more than a few megabytes.
+_FOUND_MAX: Final = 20_000
+# Of what passed a filter, so much is opened between two pauses: about a millisecond.
+_AT_ONCE_MESSAGES_MAX: Final = 1_000
+# The headers that `details_of` looks at.
+_NAMES: Final = frozenset((EXPIRES_MS.encode(), PRIORITY.encode()))
+
+
+class _Found(NamedTuple):
+    """What a batch, or some of them, have for the group. A window that is full takes a part at a
+    time: each batch is looked into once, and not once for each part."""
+
+    base_offset: int
+    next_offset: int
+    skipped: list[tuple[int, int]]
+    details: list[MessageDetails]
+
+
+_Record = tuple[int, bytes | None, list[tuple[str, bytes | None]]]
+"""Offset, key and headers."""
+
+
+class _TakesLong(Exception):
+    """A batch has much in it, or much was opened in this turn."""
+
+
+class Payload:
+    """What there is of leased messages."""
+
+    __slots__ = ("firsts", "gone", "leases", "pieces", "too_many", "unreadable")
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.pieces: list[Buffer] = []
+        self.firsts: list[int] = []
+        """Of each piece: the first offset that is meant."""
+        self.gone: list[tuple[int, int]] = []
+        """From the log, since it was read: first and last."""
+        self.too_many: list[tuple[int, int]] = []
+        """That would have been too many bytes: first and last."""
+        self.unreadable: list[tuple[int, int, str]] = []
+        """In batches that cannot be opened: first and last, and why."""
+
+    def add(self, offsets: Sequence[int], lease: Lease, first: int, end: int) -> None:
+        """Of the lease, the messages from `first` to `end`, of which these are there."""
+        low, high = bisect_left(offsets, first), bisect_left(offsets, end)
+        if high - low == end - first:
+            self._add_lease(lease, first, end - 1)
+            return
+        expected = first
+        for offset in offsets[low:high]:
+            if expected < offset:
+                self.gone.append((expected, offset - 1))
+            self._add_lease(lease, offset, offset)
+            expected = offset + 1
+        if expected < end:
+            self.gone.append((expected, end - 1))
+
+    def _add_lease(self, lease: Lease, first: int, last: int) -> None:
+        if self.leases and self.leases[-1][1:] == (first - 1, lease.attempt):
+            self.leases[-1] = self.leases[-1]._replace(last=last)
+        else:
+            self.leases.append(lease._replace(first=first, last=last))
+
+
+class ShareLog:
+    """One per share."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        budget: TurnBudget,
+        *,
+        is_ordered_by_key: bool,
+        compiled: CompiledFilter | None,
+    ) -> None:
+        """compiled: which messages are for the group; None: all."""
+        self._partition = partition
+        self._budget = budget
+        self._is_ordered_by_key = is_ordered_by_key
+        self._compiled = compiled
+        self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
+        self._found: _Found | None = None
+        # A batch that `look` opens: before more is told, or before it is leased.
+        self._to_tell: Unopened[_Found] | None = None
+        self._to_lease: Unopened[SliceableBatch] | None = None
+        # One that could not be opened: its base offset, and why.
+        self._unreadable: tuple[int, InvalidBatch] | None = None
+
+    def feed(self, machine: SharePartition, now_ms: int) -> bool:
+        """Tell the machine what there is, as far as it wants to know, in one turn of the loop.
+        True if there is more that it wants: then it is fed again, after `look` where it
+        `must_look`."""
+        replica = self._partition.replica
+        machine.forget_before(replica.log.start_offset)
+        left_bytes = _TURN_BYTES
+        while (wanted := machine.wanted) is not None and wanted < replica.high_watermark:
+            if left_bytes <= 0:
+                return True
+            found = self._found
+            if found is not None and found.base_offset <= wanted < found.next_offset:
+                _tell(machine, found, now_ms)
+                if not _is_small(found):
+                    self._found = None
+                continue
+            if self.is_filtered:
+                return True
+            chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
+            left_bytes -= len(chunk)
+            for header, batch in _batches(chunk):
+                if not self._offer(machine, header, batch, now_ms):
+                    return True
+            if machine.wanted == wanted:
+                return False  # nothing there that could be read: not again in this turn
+        return False
+
+    @property
+    def is_filtered(self) -> bool:
+        return self._compiled is not None
+
+    @property
+    def must_look(self) -> bool:
+        """Whether something is found out by `look` alone."""
+        return self.is_filtered or self._to_tell is not None or self.must_open
+
+    @property
+    def must_open(self) -> bool:
+        """Whether what was to be leased is in a batch that `look` opens first."""
+        return self._to_lease is not None
+
+    def look(self, machine: SharePartition) -> Pieces[bool]:
+        """Open a batch; or find out what passes the filter, from what the machine wants to
+        know on. Whether there is something to tell it, or to lease."""
+        if (to_lease := self._to_lease) is not None:
+            self._to_lease = None
+            try:
+                self._keep((yield from to_lease.in_turn()))
+            except InvalidBatch as error:
+                self._unreadable = to_lease.header.base_offset, error
+            return True
+        if (to_tell := self._to_tell) is not None:
+            self._to_tell = None
+            wanted = machine.wanted
+            try:
+                self._found = yield from to_tell.in_turn()
+            except InvalidBatch:
+                first = to_tell.header.base_offset
+                self._found = _closed(to_tell.header, first if wanted is None else wanted)
+            return True
+        if self._compiled is None:
+            return True
+        machine.forget_before(self._partition.replica.log.start_offset)
+        wanted = machine.wanted
+        if wanted is None:
+            return True
+        try:
+            part = yield from filtered_read(
+                self._partition, wanted, _CHUNK_BYTES, self._compiled, _FOUND_MAX
+            )
+        except InvalidBatch:
+            self._found = _closed(self._header_at(wanted), wanted)
+            return True
+        found = partial(self._passed, part.payload, wanted, part.next_offset)
+        is_short = part.message_count <= _AT_ONCE_MESSAGES_MAX
+        if is_short and not any(read_header(batch).codec for batch in part.payload):
+            self._found = found()
+        else:
+            self._found = yield found
+        return part.next_offset > wanted
+
+    def payload(self, leases: Sequence[Lease], bytes_max: int) -> Payload:
+        """The batches of the leased messages, as far as they fit; at least those of one batch. What
+        is in a batch that takes long to open is too much, until `look` has opened it."""
+        found = Payload()
+        size_bytes = 0
+        for lease in leases:
+            offset = lease.first
+            while offset <= lease.last:
+                try:
+                    opened = self._batch_at(offset)
+                except _TakesLong:
+                    found.too_many.append((offset, lease.last))
+                    break
+                except InvalidBatch as error:
+                    last = min(self._header_at(offset).next_offset - 1, lease.last)
+                    found.unreadable.append((offset, last, str(error)))
+                    offset = last + 1
+                    continue
+                if opened is None:
+                    found.add((), lease, offset, lease.last + 1)
+                    break
+                piece = opened.between(offset, lease.last)
+                if found.pieces and size_bytes + len(piece) > bytes_max:
+                    found.too_many.append((offset, lease.last))
+                    break
+                end = min(opened.next_offset, lease.last + 1)
+                if len(piece):
+                    found.pieces.append(piece)
+                    found.firsts.append(offset)
+                    size_bytes += len(piece)
+                found.add(opened.offsets, lease, offset, end)
+                offset = end
+        return found
+
+    def _batch_at(self, offset: int) -> SliceableBatch | None:
+        """The batch with this offset, or the next that there is. _TakesLong if it does."""
+        for opened in self._opened:
+            if opened.base_offset <= offset < opened.next_offset:
+                return opened
+        if self.must_open:
+            raise _TakesLong  # no more of them at once: leases may be of many batches
+        batch = memoryview(self._partition.read(offset, 1).read())
+        if not batch:
+            return None
+        header = check_batch(batch)
+        if self._unreadable is not None and self._unreadable[0] == header.base_offset:
+            raise self._unreadable[1]
+        batch = batch[: header.length]
+        unopened = Unopened(header, batch, partial(SliceableBatch, batch))
+        sliceable = unopened.at_once(self._budget)
+        if sliceable is None:
+            self._to_lease = unopened
+            raise _TakesLong
+        self._keep(sliceable)
+        return sliceable
+
+    def _keep(self, opened: SliceableBatch) -> None:
+        """For the next who leases a part of it."""
+        self._opened.append(opened)
+        while len(self._opened) > 1 and (
+            sum(each.size_bytes for each in self._opened) > _OPENED_BYTES_MAX
+        ):
+            self._opened.popleft()
+
+    def _header_at(self, offset: int) -> BatchHeader:
+        return read_header(self._partition.read(offset, 1).read())
+
+    def _offer(
+        self, machine: SharePartition, header: BatchHeader, batch: memoryview, now_ms: int
+    ) -> bool:
+        """False if it has to be opened in turn first, or was looked into in part."""
+        wanted = machine.wanted
+        if wanted is None or header.next_offset <= wanted:
+            return True
+        found = _Found(header.base_offset, header.next_offset, [], [])
+        if header.is_control or not header.record_count:
+            found.skipped.append((header.base_offset, header.next_offset))
+        elif not self._is_plain(header, batch):
+            unopened = Unopened(header, batch, partial(self._found_in, wanted))
+            try:
+                opened = unopened.at_once(self._budget)
+            except InvalidBatch:
+                opened = _closed(header, wanted)
+            if opened is None:
+                self._to_tell = unopened
+                return False
+            found = opened
+        _tell(machine, found, now_ms)
+        self._found = found if _is_small(found) else None
+        return found.next_offset == header.next_offset
+
+    def _found_in(self, wanted: int, plain: PlainBatch) -> _Found:
+        """What the batch has from the wanted offset on: all of it, or as much as is more than any
+        window. InvalidBatch if these make no sense; the rest is found out when it is looked into,
+        or leased."""
+        header = plain.header
+        found = _Found(max(wanted, header.base_offset), header.next_offset, [], [])
+        records = walk_records(header, plain.batch, len(plain.batch), _NAMES)
+        end_offset = self._look_into(
+            (record for record in records if record[0] >= wanted), found, _FOUND_MAX - 1
+        )
+        return found._replace(next_offset=end_offset)
+
+    def _passed(self, payload: Sequence[Buffer], first: int, next_offset: int) -> _Found:
+        """What these batches have from the first offset on, and nothing else that is before the
+        next."""
+        found = _Found(first, next_offset, [], [])
+        records = (
+            record
+            for batch in payload
+            for record in walk_records(
+                read_header(batch), memoryview(batch), OPENED_BATCH_BYTES_MAX, _NAMES
+            )
+            if record[0] >= first
+        )
+        self._look_into(records, found, sys.maxsize)
+        return found
+
+    def _look_into(self, records: Iterable[_Record], found: _Found, found_max: int) -> int:
+        """Up to which offset it has looked, when so much was found."""
+        expected = found.base_offset
+        for offset, key, headers in records:
+            if expected < offset:
+                found.skipped.append((expected, offset))
+            expected = offset + 1
+            details = details_of(offset, key, headers, is_ordered_by_key=self._is_ordered_by_key)
+            if details is not None:
+                found.details.append(details)
+            if len(found.skipped) + len(found.details) >= found_max:
+                return expected
+        if expected < found.next_offset:
+            found.skipped.append((expected, found.next_offset))
+        return found.next_offset
+
+    def _is_plain(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Whether nothing in the records matters."""
+        if self._is_ordered_by_key or header.codec:
+            return False
+        if header.record_count != header.last_offset_delta + 1:
+            return False  # compaction has taken some
+        return _PREFIX not in bytes(batch[HEADER_BYTES:])
+
+
+def _closed(header: BatchHeader, wanted: int) -> _Found:
+    """Of a batch that cannot be opened its first message stands for all: there may be billions, by
+    what its header says."""
+    first = max(header.base_offset, wanted)
+    others = [(first + 1, header.next_offset)] if first + 1 < header.next_offset else []
+    return _Found(first, header.next_offset, others, [])
+
+
+def _is_small(found: _Found) -> bool:
+    return len(found.skipped) + len(found.details) <= _FOUND_MAX
+
+
+def _tell(machine: SharePartition, found: _Found, now_ms: int) -> None:
+    """As much of a batch as the machine wants to know, from where it wants to know it."""
+    first, end = machine.wanted, found.next_offset
+    assert first is not None
+    window_end = machine.start + machine.settings.window_max
+    low = bisect_right(found.skipped, first, key=_end)
+    skipped = found.skipped[low : bisect_left(found.skipped, (window_end,))]
+    if first < found.base_offset:
+        skipped.insert(0, (first, found.base_offset))  # compaction has taken whole batches
+    low = bisect_left(found.details, (first,))
+    details = found.details[low : bisect_left(found.details, (window_end,))]
+    machine.offer(first, end, now_ms, skipped=skipped, details=details)
+
+
+def _end(skipped: tuple[int, int]) -> int:
+    return skipped[1]
+
+
+def _batches(chunk: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    position = 0
+    while position < len(chunk):
+        header = read_header(chunk, position)
+        yield header, chunk[position : position + header.length]
+        position += header.length

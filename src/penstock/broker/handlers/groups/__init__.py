@@ -1,0 +1,1 @@
+"""Calls about groups of every kind, and who looks after them."""

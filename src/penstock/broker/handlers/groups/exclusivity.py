@@ -1,0 +1,115 @@
+"""Claims of topics by producers that want to be alone (R-CORE-6), where the groups are looked
+after."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from penstock.broker.context import Context
+from penstock.broker.groups.coordinator import Answer
+from penstock.broker.handlers.groups.answers import answered
+from penstock.broker.handlers.groups.coordinator_calls import ask_groups
+from penstock.coordination.group.producer_claims import ClaimGranted, ClaimHolder, ClaimRequest
+from penstock.model.errors import InvalidRequest
+from penstock.model.ids import check_public, check_topic_name
+from penstock.model.limits import (
+    CLAIM_KEEP_MS,
+    CLAIM_VALID_MS,
+    CLAIMANT_LENGTH_MAX,
+    CLIENT_NAME_LENGTH_MAX,
+)
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import CHECK_CLAIM
+from penstock.registry.image import TopicImage
+
+# A setting that was made at another broker is heard of here a little later.
+_SETTING_S: Final = 0.5
+_LOOK_S: Final = 0.02
+
+
+async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.ClaimTopicResponse:
+    """Answered when nobody can write any more who had the topic before."""
+    if not 1 <= len(request.claimant) <= CLAIMANT_LENGTH_MAX:
+        raise InvalidRequest(
+            f"The claimant is a word of {len(request.claimant)} letters: make one of up to "
+            f"{CLAIMANT_LENGTH_MAX} that nobody else has, as a UUID."
+        )
+    # A claim that is renewed was of a topic: if that is gone, its producer must not bring it back.
+    topic = await _exclusive_topic(context, request.topic, may_create=not request.claim)
+    wanted = ClaimRequest(
+        topic=topic.name,
+        topic_id=topic.id,
+        claimant=request.claimant,
+        client_name=request.client_name[:CLIENT_NAME_LENGTH_MAX],
+        is_fencing=request.fence,
+        claim=request.claim,
+    )
+
+    def ask(answer: Answer) -> None:
+        context.groups.submit(
+            answer, lambda groups, now_ms: groups.table.claims.claim(answer, wanted, now_ms)
+        )
+
+    granted: ClaimGranted = await answered(context, ask)
+    if granted.wait_ms:
+        # From now on, which is no earlier than it was decided.
+        await asyncio.sleep(granted.wait_ms / 1000)
+    return pb.ClaimTopicResponse(claim=granted.claim, keep_within_ms=CLAIM_KEEP_MS)
+
+
+async def release_topic(
+    context: Context, request: pb.ReleaseTopicRequest
+) -> pb.ReleaseTopicResponse:
+    topic = context.topics.find(request.topic)
+
+    def ask(answer: Answer) -> None:
+        context.groups.submit(
+            answer,
+            lambda groups, now_ms: groups.table.claims.release(
+                answer, topic.id, request.claimant, now_ms
+            ),
+        )
+
+    await answered(context, ask)
+    return pb.ReleaseTopicResponse()
+
+
+async def check_claim(context: Context, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
+    def ask(answer: Answer) -> None:
+        context.groups.submit(
+            answer, lambda groups, _: groups.table.claims.check(answer, request.topic_id)
+        )
+
+    holder: ClaimHolder = await answered(context, ask)
+    return pb.CheckClaimResponse(
+        claim=holder.claim, client_name=holder.client_name, valid_ms=CLAIM_VALID_MS
+    )
+
+
+async def who_may_write(context: Context, topic_id: str) -> pb.CheckClaimResponse:
+    """What this broker, or whichever looks after the groups, says of a claim."""
+    request = pb.CheckClaimRequest(topic_id=topic_id)
+    return await ask_groups(context, CHECK_CLAIM, check_claim, request)
+
+
+async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> TopicImage:
+    """The topic, which is made if there is none and that is allowed, here and by the settings;
+    InvalidRequest if it takes messages of any producer."""
+    check_topic_name(name)
+    check_public(name)
+    give_up_at = context.loop.time() + _SETTING_S
+    while True:
+        may_make = may_create and context.config.auto_create_topics
+        if may_make and not context.partitions.is_closing:
+            # Also one that was just deleted: who claims it anew knows nothing of that one.
+            await context.topics.keep(name, 0, {"exclusive_producer": "yes"})
+        topic = context.topics.find(name)
+        if context.topics.effective_config(topic).exclusive_producer == "yes":
+            return topic
+        if len(context.leaders.brokers) == 1 or context.loop.time() >= give_up_at:
+            raise InvalidRequest(
+                f"Topic {name!r} takes messages of any producer: let it have one alone first, with "
+                f"`penstock topics alter {name} --set exclusive_producer=yes`."
+            )
+        await asyncio.sleep(_LOOK_S)

@@ -1,0 +1,165 @@
+"""Groups as a whole: how far each has read, kept by the broker (R-DEL-10); which there are, what
+they consist of, and that one is to be no more. Their members are in `members`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.broker.context import Context
+from penstock.broker.groups.coordinator import Answer
+from penstock.broker.handlers.bounds import check_count
+from penstock.broker.handlers.groups.answers import answered
+from penstock.broker.handlers.groups.description import described_group
+from penstock.broker.handlers.groups.shared_places import beginning_at
+from penstock.coordination.group.coordinator import CommitRequest, Coordinator
+from penstock.coordination.group.effects import Effects
+from penstock.coordination.group.offsets import CommittedOffset, check_group_name, check_metadata
+from penstock.coordination.group.share_messages import ShareReset
+from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
+from penstock.model.errors import InvalidRequest, UnknownTopic
+from penstock.protocol import penstock_pb2 as pb
+
+# Instead of an epoch, of who is none.
+_NO_MEMBER: Final = -1
+
+
+async def commit_offsets(
+    context: Context, request: pb.CommitOffsetsRequest
+) -> pb.CommitOffsetsResponse:
+    """Of a group without members, or by one of them: a group that has members is told by them alone
+    how far it has read, each with the epoch that it was given last. A shared group begins there,
+    while it has no members."""
+    check_group_name(request.group)
+    check_count("offsets", len(request.offsets))
+    now_ms = context.clock.now_ms()
+    offsets = []
+    for offset in request.offsets:
+        # An offset of a partition that does not exist is a mistake to report, not to keep.
+        topic = context.topics.find(offset.topic)
+        if offset.partition >= len(topic.partitions):
+            raise UnknownTopic(f"There is no partition {offset.partition} of {offset.topic!r}.")
+        if offset.offset < 0:
+            raise InvalidRequest(
+                f"Group {request.group!r} commits offset {offset.offset} of {offset.topic}-"
+                f"{offset.partition}: an offset is 0 or more."
+            )
+        committed = CommittedOffset(
+            topic=offset.topic,
+            topic_id=topic.id,
+            partition=offset.partition,
+            offset=offset.offset,
+            metadata=offset.metadata,
+            committed_ms=now_ms,
+        )
+        check_metadata(committed)
+        offsets.append(committed)
+    commit = CommitRequest(
+        group=request.group,
+        offsets=offsets,
+        member_id=request.member_id,
+        generation=request.member_epoch if request.member_id else _NO_MEMBER,
+        knows_epochs=True,
+        must_own=bool(request.member_id),
+    )
+
+    def ask(answer: Answer) -> None:
+        def change(groups: Coordinator, now_ms: int) -> Effects:
+            if not request.member_id and groups.shared.has(request.group):
+                incarnation = uuid.uuid4().hex
+                return groups.shared.reset(
+                    answer, request.group, incarnation, _resets(offsets), now_ms
+                )
+            return groups.commit(answer, commit, now_ms)
+
+        context.groups.submit(answer, change)
+
+    await answered(context, ask)
+    return pb.CommitOffsetsResponse()
+
+
+def _resets(offsets: Iterable[CommittedOffset]) -> list[ShareReset]:
+    """Of a shared group: it has acknowledged what is before, and nothing from there on."""
+    return [
+        ShareReset(
+            topic=one.topic,
+            topic_id=one.topic_id,
+            partition=one.partition,
+            state=beginning_at(one.offset),
+        )
+        for one in offsets
+    ]
+
+
+async def fetch_offsets(
+    context: Context, request: pb.FetchOffsetsRequest
+) -> pb.FetchOffsetsResponse:
+    topics = frozenset(request.topics)
+
+    def find(groups: Coordinator) -> list[CommittedOffset]:
+        return sorted(
+            committed
+            for committed in groups.fetch(request.group).standing(context.groups.topic_id)
+            if not topics or committed.topic in topics
+        )
+
+    response = pb.FetchOffsetsResponse()
+    for committed in await answered(context, lambda answer: context.groups.ask(answer, find)):
+        response.offsets.add(
+            topic=committed.topic,
+            partition=committed.partition,
+            offset=committed.offset,
+            metadata=committed.metadata,
+        )
+    return response
+
+
+async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
+    del request
+
+    def names(groups: Coordinator) -> list[str]:
+        return [group.name for group in groups.list()]
+
+    found = await answered(context, lambda answer: context.groups.ask(answer, names))
+    return pb.ListGroupsResponse(groups=found)
+
+
+async def describe_group(
+    context: Context, request: pb.DescribeGroupRequest
+) -> pb.DescribeGroupResponse:
+    check_group_name(request.group)
+
+    def describe(groups: Coordinator) -> pb.DescribeGroupResponse:
+        return described_group(context, groups, request.group)
+
+    found: pb.DescribeGroupResponse = await answered(
+        context, lambda answer: context.groups.ask(answer, describe)
+    )
+    return found
+
+
+async def delete_group(context: Context, request: pb.DeleteGroupRequest) -> pb.DeleteGroupResponse:
+    """Its place in every topic goes, and topics that it read point to point are everybody's."""
+
+    def ask(answer: Answer) -> None:
+        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [request.group]))
+
+    [refusal] = await answered(context, ask)
+    if refusal is not None:
+        raise refusal
+    return pb.DeleteGroupResponse()
+
+
+async def subscriptions(
+    context: Context, request: pb.ListSubscriptionsRequest
+) -> pb.ListSubscriptionsResponse:
+    def find(groups: Coordinator) -> list[Subscription]:
+        return list_subscriptions(groups.table, context.groups.topic_id, request.topic)
+
+    response = pb.ListSubscriptionsResponse()
+    for found in await answered(context, lambda answer: context.groups.ask(answer, find)):
+        response.subscriptions.add(
+            topic=found.topic, point_to_point=found.is_point_to_point, groups=found.groups
+        )
+    return response

@@ -1,0 +1,1 @@
+"""What Kafka's requests about groups do: classic, next generation, share."""

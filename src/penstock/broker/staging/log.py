@@ -1,0 +1,261 @@
+"""The two internal topics of staged writes: made when first needed, written, read, shortened.
+
+`__staged` keeps the batches, one a record and an offset; `__writes` keeps what was decided, by
+name. Not what either means: that is `coordination.staging`. One broker leads both; as soon as it
+does not, it writes to neither. The invariants: nothing is written by who has not read all that
+others wrote to both, so in no other terms than those of the reading; whoever waits for a record is
+told once, without an error only when it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Final
+
+from penstock.broker.groups.snapshot import KeyAndValue, build_batches, read_log
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.staging.batch import STAGED_HEAD_BYTES, read_key
+from penstock.broker.topics.internal import UNMADE, OwnTopic
+from penstock.broker.topics.topics import Topics
+from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
+from penstock.model.errors import (
+    NotLeader,
+    PenstockError,
+    StorageError,
+    UnknownTopic,
+)
+from penstock.model.limits import KIB, MIB
+from penstock.net.clock import Clock
+from penstock.records.header import read_header
+from penstock.replication.driver import Driver
+from penstock.replication.flusher import Flusher
+from penstock.replication.replica import Done
+
+logger = logging.getLogger(__name__)
+
+_STAGED_SETTINGS: Final = {
+    "durability": "fsync",
+    # What may go is for the writes to say.
+    "cleanup_policy": "none",
+    # Room is given back by whole segments, and the last one is left.
+    "segment_bytes": str(64 * MIB),
+    "segment_ms": str(10 * 60 * 1000),
+}
+_WRITES_SETTINGS: Final = {
+    "durability": "fsync",
+    "cleanup_policy": "compact",
+    "segment_bytes": str(16 * MIB),
+}
+Told = asyncio.Future[PenstockError | None]
+"""Is told how an append ended."""
+Reading = Generator[None, None, None]
+"""Reads some, and lets others have a turn."""
+
+# When they are read again: batches that are smaller are read together, of larger ones only the
+# beginning; some milliseconds, and then others have a turn.
+_READ_BYTES: Final = 64 * KIB
+
+
+class StagingLog:
+    """One for each time that the topics are read. All calls come from the event loop."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: Partitions,
+        *,
+        driver: Driver,
+        flusher: Flusher,
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self.partitions = partitions
+        self.driver = driver
+        self._flusher = flusher
+        self.clock = clock
+        self._writes = OwnTopic(WRITES_TOPIC, topics, partitions)
+        self._staged = OwnTopic(STAGED_TOPIC, topics, partitions)
+        # In which this broker led the topics when they were read; None before that.
+        self._writes_term: int | None = None
+        self._staged_term: int | None = None
+        self._making = asyncio.Lock()
+        self._is_trimming = False
+
+    # --- the topics ----------------------------------------------------------------------------
+
+    @property
+    def staged(self) -> Partition:
+        return self._staged.partition
+
+    @property
+    def term(self) -> int:
+        """In which the decisions are made."""
+        assert self._writes_term is not None, "the topics were not read"
+        return self._writes_term
+
+    @property
+    def is_made(self) -> bool:
+        """Whether both topics are here, if perhaps damaged."""
+        return self._staged.is_here and self._writes.is_here
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be written to."""
+        return self.is_made and self.is_current
+
+    @property
+    def is_making(self) -> bool:
+        return self._making.locked()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what was read is all there is, since nobody else can have written after it."""
+        is_current = self._writes.is_read_in(self._writes_term)
+        return is_current and self._staged.is_read_in(self._staged_term)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why nothing can be decided any more, if so."""
+        return self._writes.failure
+
+    async def make(self) -> None:
+        """Make the topics, or give those of an earlier version the settings that are needed now."""
+        async with self._making:
+            await make_topics(self._topics)
+            self._take_over(self._writes, self._writes_term)
+            self._writes_term = self._writes.term
+            self._take_over(self._staged, self._staged_term)
+            self._staged_term = self._staged.term
+
+    def _take_over(self, topic: OwnTopic, term: int | None) -> None:
+        """Of a topic that was perhaps just made. NotLeader if others may have written to it."""
+        is_read = topic.term == term != UNMADE
+        is_ours = topic.term not in (None, UNMADE)
+        if not is_read and not (term == UNMADE and is_ours and topic.is_unwritten):
+            raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def stage(self, batch: memoryview, done: Done) -> int:
+        """Append to `__staged` with this turn; the offset, which holds if there is no error."""
+        self._check_current()
+        return self.staged.replica.propose(read_header(batch), batch, done)
+
+    @property
+    def durable_offset(self) -> int:
+        """What stands before it in `__staged` is durable."""
+        try:
+            return self.staged.replica.high_watermark
+        except UnknownTopic:
+            return 0
+
+    def mark(self, marks: Sequence[memoryview]) -> Told:
+        """Append to `__staged` now; the future is told when all of it is durable."""
+        return self._append(self.staged, marks)
+
+    def write(self, records: Iterable[KeyAndValue]) -> Told:
+        """Append to `__writes` now. The future is told when the records are durable: what this
+        appends comes before what a later call does, whoever waits for what."""
+        batches = build_batches(records, self.clock.now_ms())
+        return self._append(self._writes.partition, [memoryview(batch) for batch in batches])
+
+    def _check_current(self) -> None:
+        if not self.is_current:
+            raise NotLeader("Staged writes are looked after by another broker: ask which one.")
+
+    def _append(self, partition: Partition, batches: Sequence[memoryview]) -> Told:
+        self._check_current()
+        told: Told = asyncio.get_running_loop().create_future()
+
+        def done(error: PenstockError | None) -> None:
+            if not told.done():  # whoever waited may be gone
+                told.set_result(error)
+
+        # All in one turn, which is written whole or not at all: the last one's end is enough.
+        *before, last = batches
+        for batch in before:
+            partition.replica.propose(read_header(batch), batch, None)
+        partition.replica.propose(read_header(last), last, done)
+        self.driver.end_turn()
+        return told
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def read_decisions(self, apply: Callable[[bytes, bytes | None], None]) -> Reading:
+        """Every record of `__writes`, in order."""
+        # Both: between the two readings neither may have changed hands.
+        self._writes_term, self._staged_term = self._writes.term, self._staged.term
+        if self._writes.is_here:
+            writes = self._writes.partition
+            yield from read_log(writes, 0, lambda key, value, _: apply(key, value))
+
+    def read_staged(self, apply: Callable[[StagedBatch, int, int], None]) -> Reading:
+        """Every record of `__staged`, in order: the key, the offset and the time of each. Those
+        that a leader writes of its own are none."""
+        if not self._staged.is_here:
+            return
+        replica = self.staged.replica
+        offset = replica.log.start_offset
+        while offset < replica.high_watermark:
+            part = replica.read(offset, _READ_BYTES)
+            is_whole = part.length <= _READ_BYTES
+            data = (part if is_whole else part.head(STAGED_HEAD_BYTES)).read()
+            position = 0
+            while position < len(data):
+                header = read_header(data, position)
+                if not header.is_control:
+                    _, staged = read_key(data, position)
+                    apply(staged, header.base_offset, header.max_timestamp_ms)
+                offset = header.next_offset
+                position += header.length if is_whole else len(data)
+            yield
+
+    # --- making room ---------------------------------------------------------------------------
+
+    def trim(self, low_offset: int | None, *, is_due: bool = False) -> None:
+        """Let go of what lies before the oldest batch that is needed (None: none is), when that
+        frees a file, or it is due in any case."""
+        try:
+            replica = self.staged.replica
+        except PenstockError:
+            return
+        log = replica.log
+        low_offset = replica.high_watermark if low_offset is None else low_offset
+        sealed = log.sealed_segments()
+        frees = bool(sealed) and sealed[0].next_offset <= low_offset
+        if self._is_trimming or low_offset <= log.start_offset or not (frees or is_due):
+            return
+
+        def trimmed(error: PenstockError | None) -> None:
+            self._is_trimming = False
+            if error is not None:
+                logger.warning("%s keeps what nobody needs: %s", STAGED_TOPIC, error)
+                return
+            try:
+                # It has no producers, so nothing need be saved of them first.
+                for job in log.delete_before(low_offset):
+                    self._flusher.submit(job, lambda: None)
+            except StorageError as problem:
+                logger.warning("%s keeps what nobody needs: %s", STAGED_TOPIC, problem)
+
+        self._is_trimming = True
+        try:
+            replica.delete_before(low_offset, trimmed)
+        except PenstockError as error:
+            trimmed(error)
+
+
+async def make_topics(topics: Topics) -> None:
+    """Make them if they are not there, on the same brokers, or one could not lead both."""
+    await topics.keep_internal(WRITES_TOPIC, _WRITES_SETTINGS)
+    await topics.keep_internal(STAGED_TOPIC, _STAGED_SETTINGS, beside=WRITES_TOPIC)
+
+
+async def durable(told: Told) -> None:
+    """Wait for it, and raise what it failed by."""
+    error = await told
+    if error is not None:
+        raise error

@@ -1,0 +1,2 @@
+"""Long work on the one loop of a broker: in pieces, in turns, and the tasks of whoever waits. Not
+what is done there: these know nothing of messages."""
