@@ -23,8 +23,8 @@ import penstock
 from benchmarks import budgets, report, servers
 from benchmarks.report import Row
 from benchmarks.servers import Server
+from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.client import Client
-from penstock.client.delayed import DelayedMessage
 
 _QUESTION: Final = "delayed messages"
 _VALUE: Final = b"v" * 100

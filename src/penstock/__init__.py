@@ -29,18 +29,18 @@ if os.environ.get("PENSTOCK_PURE"):
 
 
 _MODULES = {
-    "BlockingClient": "penstock.client.blocking",
+    "BlockingClient": "penstock.client.blocking.client",
     "Client": "penstock.client.client",
-    "Consumer": "penstock.client.consumer",
+    "Consumer": "penstock.client.consuming.consumer",
     "DamagedBatch": "penstock.client.errors",
     "DeliveryFailed": "penstock.client.errors",
     "Message": "penstock.records",
-    "PartitionColumns": "penstock.client.reader",
+    "PartitionColumns": "penstock.client.consuming.reader",
     "PenstockError": "penstock.model.errors",
-    "Producer": "penstock.client.producer",
-    "Receipt": "penstock.client.receipts",
+    "Producer": "penstock.client.producing.producer",
+    "Receipt": "penstock.client.producing.receipts",
     "connect": "penstock.client.client",
-    "connect_blocking": "penstock.client.blocking",
+    "connect_blocking": "penstock.client.blocking.client",
 }
 _PACKAGES = ("spark", "testing")
 

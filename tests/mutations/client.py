@@ -6,15 +6,15 @@ from typing import Final
 
 from tests.mutations.mutation import outside
 
-_SENDER: Final = "client/sender.py"
-_SENDER_TESTS: Final = "tests/unit/client/test_sender.py"
-_PLACE: Final = "client/acknowledgements.py"
-_PLACE_TESTS: Final = "tests/unit/client/test_acknowledgements.py"
-_COMMITTER: Final = "client/committer.py"
-_COMMITTER_TESTS: Final = "tests/unit/client/test_committer.py"
-_SETTLER: Final = "client/settler.py"
-_SETTLER_TESTS: Final = "tests/unit/client/test_settler.py"
-_FAILING_TESTS: Final = "tests/unit/client/test_failing.py"
+_SENDER: Final = "client/producing/sender.py"
+_SENDER_TESTS: Final = "tests/unit/client/producing/test_sender.py"
+_PLACE: Final = "client/consuming/acknowledgements.py"
+_PLACE_TESTS: Final = "tests/unit/client/consuming/test_acknowledgements.py"
+_COMMITTER: Final = "client/consuming/committer.py"
+_COMMITTER_TESTS: Final = "tests/unit/client/consuming/test_committer.py"
+_SETTLER: Final = "client/sharing/settler.py"
+_SETTLER_TESTS: Final = "tests/unit/client/sharing/test_settler.py"
+_FAILING_TESTS: Final = "tests/unit/client/serving/test_failing.py"
 
 CLIENT: Final = (
     outside(
@@ -53,7 +53,7 @@ CLIENT: Final = (
         "        batch.fail(error)\n        self._release(batch)\n",
         "        batch.fail(error)\n",
         _SENDER_TESTS,
-        "tests/unit/client/test_producer.py",
+        "tests/unit/client/producing/test_producer.py",
     ),
     outside(
         "new batches overtake those that go again",
@@ -77,7 +77,7 @@ CLIENT: Final = (
         "        return offset <= self.low or offset in self._ahead",
         _PLACE_TESTS,
         _COMMITTER_TESTS,
-        "tests/unit/client/test_outcomes.py",
+        "tests/unit/client/consuming/test_outcomes.py",
     ),
     outside(
         "a place counts as committed that moved meanwhile",
@@ -116,21 +116,21 @@ CLIENT: Final = (
     ),
     outside(
         "a failure counts though everything fails",
-        "client/serving.py",
+        "client/serving/serving.py",
         "            attempt += is_attempt\n",
         "            attempt += 1\n",
         f"{_FAILING_TESTS}::test_a_bad_message_has_all_its_attempts_beside_those_that_all_had",
     ),
     outside(
         "where everything fails it fails again at once",
-        "client/serving.py",
+        "client/serving/serving.py",
         "message.release(pause_s)",
         "message.release()",
         f"{_FAILING_TESTS}::test_a_group_that_counts_gets_messages_back_for_after_the_pause",
     ),
     outside(
         "a success does not end the pause of others",
-        "client/failing.py",
+        "client/serving/failing.py",
         "        self._handled.set()\n",
         "",
         f"{_FAILING_TESTS}::test_waiting_ends_when_a_message_is_handled",

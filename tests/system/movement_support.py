@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 
 import penstock
 from penstock import Client
-from penstock.client.cluster_admin import ClusterStatus
+from penstock.client.admin.cluster import ClusterStatus
 from penstock.model.errors import PenstockError
 
 SECONDS_MAX = 40.0

@@ -1,7 +1,7 @@
 """A segment that is damaged on the disk, read from a real broker (R-STO-6).
 
-What a reader makes of an answer with damage is `tests/unit/client/test_consumer.py`'s; here the
-bytes come out of a file as they lie there.
+What a reader makes of an answer with damage is `tests/unit/client/consuming/test_consumer.py`'s;
+here the bytes come out of a file as they lie there.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import penstock
-from penstock.client.blocking import BlockingClient
+from penstock.client.blocking.client import BlockingClient
 from penstock.model import ids
 from penstock.model.errors import OffsetOutOfRange
 from penstock.spark.folder import Folder

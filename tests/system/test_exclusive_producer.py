@@ -17,8 +17,8 @@ import pytest
 
 import penstock
 from penstock.client.client import Client, connect
+from penstock.client.connection.routes import GROUPS
 from penstock.client.errors import DeliveryFailed
-from penstock.client.routes import GROUPS
 from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import PenstockError
 from tests.cluster_support import Cluster

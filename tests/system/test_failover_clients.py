@@ -12,8 +12,8 @@ from pathlib import Path
 import confluent_kafka
 
 from penstock.client.client import Client, connect
-from penstock.client.routes import GROUPS, STAGED_WRITES, Coordinator
-from penstock.client.staged_write import StagedAttempt
+from penstock.client.connection.routes import GROUPS, STAGED_WRITES, Coordinator
+from penstock.client.producing.staged_write import StagedAttempt
 from penstock.records import build_batch
 from tests.cluster_support import Cluster
 from tests.system.test_staged_writes import read_everything

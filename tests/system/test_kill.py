@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.receipts import Receipt
+from penstock.client.producing.receipts import Receipt
 from tests.system.processes import BrokerProcess
 
 pytestmark = pytest.mark.executed

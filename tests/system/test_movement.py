@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.cluster_admin import ClusterStatus, PartitionStatus
+from penstock.client.admin.cluster import ClusterStatus, PartitionStatus
 from tests.cluster_support import Cluster
 from tests.system.movement_support import loaded, until, until_moved
 from tests.zookeeper_support import ZooKeeperServer, free_ports

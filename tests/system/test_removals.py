@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 import penstock
 from penstock import Client
-from penstock.client.admin import GroupLag
+from penstock.client.admin.topics import GroupLag
 from penstock.model.errors import OffsetOutOfRange
 from penstock.model.removal import DeletedPartition, Removal
 from tests.system.clients import PATIENCE_S

@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.client.client import Client
-from penstock.client.staged_write import StagedAttempt
+from penstock.client.producing.staged_write import StagedAttempt
 from penstock.model.errors import InvalidRequest, PenstockError, StagedBatchesMissing
 from penstock.records import build_batch
 from tests.system.processes import BrokerProcess

@@ -13,8 +13,8 @@ from penstock.cli.output import Row, note, show_json, show_table
 from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
 
 if TYPE_CHECKING:
+    from penstock.client.admin.clients import ClientStatus
     from penstock.client.client import Client
-    from penstock.client.client_admin import ClientStatus
 
 app = typer.Typer(
     help="See who is connected, and stop or resume what is pushed to them.", no_args_is_help=True

@@ -27,12 +27,12 @@ from penstock.cli.runtime import (
 from penstock.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from penstock.client.client import Client
-    from penstock.client.cluster_admin import (
+    from penstock.client.admin.cluster import (
         ClusterAdmin,
         Move,
         PartitionStatus,
     )
+    from penstock.client.client import Client
 
 app = typer.Typer(
     help="See how a cluster is, and move partitions between its brokers.", no_args_is_help=True

@@ -13,7 +13,7 @@ from penstock.cli.output import Row, note, show_table
 from penstock.cli.quantities import size_text
 
 if TYPE_CHECKING:
-    from penstock.client.cluster_admin import BrokerStatus, ClusterStatus, PartitionStatus
+    from penstock.client.admin.cluster import BrokerStatus, ClusterStatus, PartitionStatus
 
 # What is shown of a plan or of troubled partitions on a terminal; `--json` has everything.
 _SHOWN_MAX: Final = 40

@@ -33,9 +33,9 @@ from penstock.model.errors import InvalidRequest, TimedOut
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.consumer import Consumer, ConsumerSettings
-    from penstock.client.shared_consumer import SharedConsumer
-    from penstock.client.shared_settings import SharedConsumerSettings
+    from penstock.client.consuming.consumer import Consumer, ConsumerSettings
+    from penstock.client.sharing.consumer import SharedConsumer
+    from penstock.client.sharing.settings import SharedConsumerSettings
     from penstock.records import Message
 
 _STDOUT: Final = 1

@@ -16,9 +16,9 @@ from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_cl
 from penstock.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from penstock.client.admin.dead_letters import LetterFilters
+    from penstock.client.admin.redriving import LetterOutcome, LetterSummary, OnOutcome
     from penstock.client.client import Client
-    from penstock.client.dead_letters import LetterFilters
-    from penstock.client.redriving import LetterOutcome, LetterSummary, OnOutcome
     from penstock.model.dead_letter import DeadLetter
 
 app = typer.Typer(

@@ -28,7 +28,7 @@ from penstock.cli.runtime import Json, connected, run
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.receipts import Receipt
+    from penstock.client.producing.receipts import Receipt
 
 _TOPIC: Final = "orders"
 _PARTITIONS: Final = 4

@@ -15,9 +15,9 @@ from penstock.cli.starts import WAYS, choose_partitions, parse_start
 from penstock.model.errors import GroupNotEmpty, InvalidRequest
 
 if TYPE_CHECKING:
+    from penstock.client.admin.groups import GroupDescription
     from penstock.client.client import Client
-    from penstock.client.group_admin import GroupDescription
-    from penstock.client.starts import Start
+    from penstock.client.consuming.starts import Start
 
 app = typer.Typer(
     help="List, describe, configure, reset and delete groups of consumers.", no_args_is_help=True

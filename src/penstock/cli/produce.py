@@ -27,7 +27,7 @@ from penstock.model.errors import InvalidRequest, PenstockError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.producer import Producer
+    from penstock.client.producing.producer import Producer
 
 
 class Compression(StrEnum):
@@ -282,7 +282,7 @@ async def _delay_lines(mq: Client, job: _Job, count: _Count) -> None:
     """Let the lines wait on the broker, some thousand at a time."""
     from datetime import UTC, datetime
 
-    from penstock.client.delayed import DelayedMessage
+    from penstock.client.admin.delayed import DelayedMessage
 
     due = None if job.at_ms is None else datetime.fromtimestamp(job.at_ms / 1000, UTC)
     delay_s = None if job.delay_ms is None else job.delay_ms / 1000

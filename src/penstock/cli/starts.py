@@ -10,8 +10,8 @@ from penstock.cli.quantities import moment_ms
 from penstock.model.errors import InvalidRequest, OffsetOutOfRange, UnknownTopic
 
 if TYPE_CHECKING:
-    from penstock.client.admin import PartitionDescription, TopicDescription
-    from penstock.client.starts import Start
+    from penstock.client.admin.topics import PartitionDescription, TopicDescription
+    from penstock.client.consuming.starts import Start
 
 WAYS: Final = (
     "beginning or earliest, end or latest, an offset, or a time (2026-01-31T12:00:00, 10m-ago)."

@@ -15,7 +15,7 @@ from penstock.cli.settings import topic_settings
 from penstock.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin, TopicDescription
+    from penstock.client.admin.topics import Admin, TopicDescription
     from penstock.client.client import Client
 
 app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)

@@ -12,24 +12,20 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
-from penstock.client.accumulator import Headers
-from penstock.client.administration import Administration
+from penstock.client.admin.administration import Administration
+from penstock.client.admin.dead_letters import DeadLetters
+from penstock.client.admin.delayed import DelayedMessage
+from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig, ClientSettings
-from penstock.client.consumer import Consumer, ConsumerConfig, ConsumerSettings
-from penstock.client.dead_letters import DeadLetters
-from penstock.client.delayed import DelayedMessage
-from penstock.client.handlers import FromThreads, MessageHandler, check_handler, is_plain
-from penstock.client.links import Links
-from penstock.client.producer import Producer, ProducerConfig, ProducerSettings
-from penstock.client.pushes import Pushes
-from penstock.client.range_reader import RangeReader
-from penstock.client.receipts import Receipt
-from penstock.client.requests import Requests
-from penstock.client.routes import Routes
-from penstock.client.serving import ServeSettings, serve, split_settings
-from penstock.client.shared_consumer import SharedConsumer
-from penstock.client.shared_settings import SharedConsumerConfig, SharedConsumerSettings
-from penstock.client.staged_write import (
+from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.links import Links
+from penstock.client.connection.routes import Routes
+from penstock.client.consuming.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.consuming.range_reader import RangeReader
+from penstock.client.producing.accumulator import Headers
+from penstock.client.producing.producer import Producer, ProducerConfig, ProducerSettings
+from penstock.client.producing.receipts import Receipt
+from penstock.client.producing.staged_write import (
     CommittedWrite,
     StagedAttempt,
     StagedWrite,
@@ -38,7 +34,11 @@ from penstock.client.staged_write import (
     commit_staged,
     committed_epoch,
 )
-from penstock.client.tasks import TaskScope
+from penstock.client.requests.requests import Requests
+from penstock.client.serving.handlers import FromThreads, MessageHandler, check_handler, is_plain
+from penstock.client.serving.serving import ServeSettings, serve, split_settings
+from penstock.client.sharing.consumer import SharedConsumer
+from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import NAMES_PER_CALL_MAX

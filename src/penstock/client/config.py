@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
-from penstock.client.backoff import Backoff
+from penstock.client.concurrency.backoff import Backoff
 from penstock.model.errors import InvalidConfig
 
 

@@ -14,7 +14,7 @@ import threading
 from time import monotonic, sleep
 from typing import Final
 
-from penstock.client.blocking import BlockingClient, connect_blocking
+from penstock.client.blocking.client import BlockingClient, connect_blocking
 from penstock.model.errors import UnavailableError
 
 # A worker serves one job after another; few of them speak to more than a source and a sink.

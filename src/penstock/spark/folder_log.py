@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, Literal
 
-from penstock.client.range_reader import PIECE_BYTES_MAX, PIECE_ROWS_MAX
+from penstock.client.consuming.range_reader import PIECE_BYTES_MAX, PIECE_ROWS_MAX
 from penstock.model.errors import BatchError, CorruptLog, InvalidBatch, OffsetOutOfRange
 from penstock.records import Columns, decode_pieces
 from penstock.records.header import HEADER_BYTES, BatchHeader, read_header

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final, Protocol
 
-from penstock.client.admin import TopicDescription
+from penstock.client.admin.topics import TopicDescription
 from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.model.ids import TopicPartition, is_internal
 from penstock.model.removal import DeletedTopic, Removal

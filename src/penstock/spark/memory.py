@@ -2,8 +2,8 @@
 
 An answer and its columns are some ten MiB that are let go together. glibc hands that much back to
 the system at once, and to get it anew costs a task as much as to decode what it reads. Not a bound
-of what is used: `client.range_reader` has those. The invariant: where the C library is another one,
-nothing changes.
+of what is used: `client.consuming.range_reader` has those. The invariant: where the C library is
+another one, nothing changes.
 """
 
 from __future__ import annotations

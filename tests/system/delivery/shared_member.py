@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import penstock
-from penstock.client.shared_consumer import SharedConsumer
+from penstock.client.sharing.consumer import SharedConsumer
 from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import SETTLE

@@ -15,8 +15,8 @@ import pytest
 
 import penstock
 from penstock.client.client import Client
-from penstock.client.consumer import Consumer
-from penstock.client.routes import GROUPS
+from penstock.client.connection.routes import GROUPS
+from penstock.client.consuming.consumer import Consumer
 from penstock.model.delivery_errors import TooManySubscriptions
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition

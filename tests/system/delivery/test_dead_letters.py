@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.client.client import Client
-from penstock.client.routes import GROUPS
+from penstock.client.connection.routes import GROUPS
 from penstock.model.dead_letter import dead_letter_topic
 from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb

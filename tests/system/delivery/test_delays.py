@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.client import Client
-from penstock.client.delayed import DelayedMessage
 from penstock.model.delivery_errors import InvalidDelay, InvalidSchedule, UnknownSchedule
 from penstock.model.errors import InvalidRequest, PenstockError
 from tests.cluster_support import Cluster

@@ -14,9 +14,9 @@ import pytest
 
 import penstock
 from penstock import Client, Consumer, Message, Producer
-from penstock.client.consumer import ConsumerSettings
-from penstock.client.producer import Compression
-from penstock.client.shared_settings import SharedConsumerSettings
+from penstock.client.consuming.consumer import ConsumerSettings
+from penstock.client.producing.producer import Compression
+from penstock.client.sharing.settings import SharedConsumerSettings
 from penstock.model.delivery_errors import InvalidFilter
 from tests.cluster_support import Cluster
 from tests.system.clients import PATIENCE_S, read, tidy_client, until

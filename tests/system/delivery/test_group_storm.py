@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.consumer import Consumer
+from penstock.client.consuming.consumer import Consumer
 from penstock.model.delivery_errors import PartitionLost
 from penstock.model.ids import TopicPartition
 from tests.cluster_support import Cluster

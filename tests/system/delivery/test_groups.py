@@ -14,8 +14,8 @@ import confluent_kafka
 import pytest
 
 import penstock
-from penstock.client.consumer import Consumer
-from penstock.client.routes import GROUPS
+from penstock.client.connection.routes import GROUPS
+from penstock.client.consuming.consumer import Consumer
 from penstock.model.delivery_errors import PartitionClaimed, PartitionLost, SubscriptionTaken
 from penstock.model.ids import TopicPartition
 from tests.cluster_support import Cluster

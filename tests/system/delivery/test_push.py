@@ -19,8 +19,8 @@ import pytest
 
 import penstock
 from penstock import Client
-from penstock.client.client_admin import ClientStatus
-from penstock.client.push_fetcher import PushFetcher
+from penstock.client.admin.clients import ClientStatus
+from penstock.client.consuming.push_fetcher import PushFetcher
 from penstock.model.delivery_errors import InvalidCredit, TooManySubscriptions, UnknownStream
 from penstock.model.errors import PenstockError
 from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX

@@ -18,7 +18,7 @@ import pytest
 
 import penstock
 from penstock import Client, Message
-from penstock.client.shared_consumer import SharedConsumer
+from penstock.client.sharing.consumer import SharedConsumer
 from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import InvalidRequest
 from penstock.protocol import penstock_pb2 as pb

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 import penstock
 import penstock.testing
-from penstock.client.blocking import BlockingClient
+from penstock.client.blocking.client import BlockingClient
 from penstock.spark.cluster import close_clients
 
 PATIENCE_S = 60

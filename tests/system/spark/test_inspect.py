@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import penstock.testing
 from penstock.cli.main import make_app
-from penstock.client.blocking import BlockingClient, connect_blocking
+from penstock.client.blocking.client import BlockingClient, connect_blocking
 from penstock.model.errors import UnknownTopic
 from penstock.records import Codec
 from penstock.spark.inspection import Inspection, InspectOptions, Kind, Severity, inspect

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.client.blocking import BlockingClient
+from penstock.client.blocking.client import BlockingClient
 from penstock.model.errors import InvalidConfig
 from penstock.spark.pipeline.replay import (
     ReplayOptions,

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import penstock
 import penstock.testing
-from penstock.client.blocking import BlockingClient
+from penstock.client.blocking.client import BlockingClient
 from penstock.spark.cluster import close_clients
 from penstock.spark.sink import batch_writer, stream_writer
 from penstock.spark.sink.task import GATHER_BYTES

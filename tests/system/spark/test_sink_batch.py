@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock
 import penstock.spark
 import penstock.testing
-from penstock.client.blocking import BlockingClient
-from penstock.client.partitioner import partition_of_key
+from penstock.client.blocking.client import BlockingClient
+from penstock.client.producing.partitioner import partition_of_key
 from penstock.records import Codec, Message
 from penstock.spark.errors import sentence
 

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import penstock
 import penstock.spark
 import penstock.testing
-from penstock.client.blocking import BlockingClient
+from penstock.client.blocking.client import BlockingClient
 from penstock.spark.errors import sentence
 
 

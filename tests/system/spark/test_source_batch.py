@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import penstock
 import penstock.spark
 import penstock.testing
-from penstock.client.producer import Compression
+from penstock.client.producing.producer import Compression
 from penstock.records import Message
 from penstock.spark.errors import sentence
 from tests.system.spark.source_support import Topics, broker_topics

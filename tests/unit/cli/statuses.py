@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.client.cluster_admin import LearnerStatus, PartitionStatus
+from penstock.client.admin.cluster import LearnerStatus, PartitionStatus
 
 WELL = PartitionStatus(
     topic="orders",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.clients import _client_row, _stream_rows, _streams
-from penstock.client.client_admin import ClientStatus, StreamStatus
+from penstock.client.admin.clients import ClientStatus, StreamStatus
 
 STREAM = StreamStatus(
     group="billing",

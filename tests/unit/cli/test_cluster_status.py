@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.cli.cluster_status import advice, show_status, status_json, troubles
-from penstock.client.cluster_admin import (
+from penstock.client.admin.cluster import (
     BrokerStatus,
     ClusterStatus,
     OfflineCopy,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client.client import Client, connect
-from penstock.client.serving import ServeConfig, serve
+from penstock.client.serving.serving import ServeConfig, serve
 from penstock.records import Message
 from tests.support import RawClient, batch, running
 

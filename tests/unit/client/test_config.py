@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.client.config import ClientConfig, ClientSettings
-from penstock.client.consumer import ConsumerConfig, ConsumerSettings
-from penstock.client.producer import ProducerConfig, ProducerSettings
+from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.producing.producer import ProducerConfig, ProducerSettings
 from penstock.model.errors import InvalidConfig
 
 

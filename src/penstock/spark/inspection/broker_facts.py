@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from penstock.client.blocking import connect_blocking
-from penstock.client.blocking_admin import BlockingAdmin
+from penstock.client.blocking.admin import BlockingAdmin
+from penstock.client.blocking.client import connect_blocking
 from penstock.model.errors import DiskFull, UnknownTopic
 from penstock.model.removal import Removal
 

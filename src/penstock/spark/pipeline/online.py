@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.client.blocking import connect_blocking
+from penstock.client.blocking.client import connect_blocking
 from penstock.model.errors import PenstockError
 from penstock.spark.option_values import bootstrap_of, text
 from penstock.spark.pipeline.reading import Problem, nearest

@@ -62,7 +62,7 @@ def _missing_on_executors(spark: SparkSession) -> str | None:
             import pyarrow  # noqa: F401
 
             import penstock as theirs
-            import penstock.client.blocking
+            import penstock.client.blocking.client
         except ImportError as error:
             return [str(error)]
         return [] if theirs.__version__ == version else [f"it is {theirs.__version__} there"]

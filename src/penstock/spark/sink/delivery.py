@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.client.blocking import BlockingClient
-from penstock.client.staged_write import StagedAttempt
+from penstock.client.blocking.client import BlockingClient
+from penstock.client.producing.staged_write import StagedAttempt
 from penstock.model.errors import PenstockError
 from penstock.spark.cluster import shared_client
 from penstock.spark.sink.options import SinkOptions

@@ -14,8 +14,8 @@ def test_the_zip_is_importable_and_has_what_executors_use(tmp_path: Path) -> Non
     pack(str(archive))
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import penstock; "
-        "import penstock.client.blocking, penstock.spark.options; "
-        "print(penstock.client.blocking.__file__)"
+        "import penstock.client.blocking.client, penstock.spark.options; "
+        "print(penstock.client.blocking.client.__file__)"
     )
     run = subprocess.run(
         [sys.executable, "-c", script, str(archive)], capture_output=True, text=True, check=True

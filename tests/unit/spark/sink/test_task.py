@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.client.partitioner import partition_of_key
+from penstock.client.producing.partitioner import partition_of_key
 from penstock.model.errors import InvalidRequest
 from penstock.records import Codec, decode_messages
 from penstock.spark.sink.options import SinkOptions

@@ -1,0 +1,2 @@
+"""What people and tools look at and change: topics, groups, clients, the cluster, dead letters,
+delays."""

@@ -1,0 +1,1 @@
+"""The connections to brokers, and who of them leads what."""

@@ -1,0 +1,423 @@
+"""A consumer as a member of its group: it says that it lives, and reads what the group gives it.
+
+The coordinator decides who reads what (R-DEL-4); this follows. The invariants: a partition that is
+to be given up is not read any more, and what was acknowledged of it is committed, before the group
+is told that it is free; nothing is read that the group did not give, or may have given to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.client.concurrency.callbacks import OnPartitions, tell
+from penstock.client.concurrency.tasks import TaskScope
+from penstock.client.config import ClientConfig
+from penstock.client.connection.routes import GROUPS, Routes
+from penstock.client.consuming.missing_topics import MissingTopic, MissingTopics
+from penstock.client.consuming.partitions import Holdings
+from penstock.client.consuming.starts import Start
+from penstock.model.errors import (
+    FencedMemberEpoch,
+    PenstockError,
+    UnknownMember,
+    UnreleasedInstance,
+)
+from penstock.model.ids import TopicPartition
+from penstock.model.limits import MEMBER_LOST_MS_MAX
+from penstock.net.channel import Channel
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import GROUP_HEARTBEAT
+
+logger = logging.getLogger(__name__)
+
+# How long a member may take to give partitions up: what its user does about it, and a commit.
+REBALANCE_TIMEOUT_MS: Final = 60_000
+# Who leaves, or gives something up, waits no longer for a coordinator that is gone.
+PATIENCE_S: Final = 5.0
+# A heartbeat that is not answered within this time is tried with another broker.
+_ANSWER_S_MAX: Final = 5.0
+# Who has crashed holds its instance id until it is given up, and the one that comes instead waits.
+_RELEASED_S_MAX: Final = 2 * MEMBER_LOST_MS_MAX / 1000
+# Whatever the session: a broker ends a connection that hangs after this time, and then counts.
+_SILENT_S_MAX: Final = 30.0
+_JOIN_EPOCH: Final = 0
+_LEAVE_EPOCH: Final = -1
+# Of a member with an instance id: what it has is kept for it.
+_TEMPORARY_LEAVE_EPOCH: Final = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSettings:
+    """What a member tells its group, and what it does with partitions that it gets and gives."""
+
+    group: str
+    topics: tuple[str, ...]
+    start: Start
+    name: str
+    instance_id: str | None = None
+    assignor: str | None = None
+    claims: tuple[TopicPartition, ...] | None = None
+    point_to_point: bool = False
+    on_assigned: OnPartitions | None = None
+    on_revoked: OnPartitions | None = None
+
+
+class Membership:
+    """One consumer in one group."""
+
+    def __init__(
+        self,
+        routes: Routes,
+        config: ClientConfig,
+        settings: MemberSettings,
+        holdings: Holdings,
+        changing: asyncio.Lock,
+        on_failure: Callable[[PenstockError], None],
+        on_missing: MissingTopic,
+    ) -> None:
+        """changing: is held by whoever changes the holdings. on_failure: is told why the group does
+        not want this member any more."""
+        self._routes = routes
+        self._backoff = config.backoff
+        self._answer_s = min(config.request_timeout_s, _ANSWER_S_MAX)
+        self._start_s = config.request_timeout_s
+        self._settings = settings
+        self._holdings = holdings
+        self._changing = changing
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._scope = TaskScope()
+        self.member_id = f"{settings.name}-{uuid.uuid4()}"
+        self.epoch = _JOIN_EPOCH
+        """Which the group gave it last."""
+        self._may_be_member = False
+        # What the group says that this may read; what of it is about to be read, and is owned until
+        # it is known not to be; and what of that was taken away, since others may have it since.
+        self._told: frozenset[TopicPartition] = frozenset()
+        self._taking: frozenset[TopicPartition] = frozenset()
+        self._withdrawn: set[TopicPartition] = set()
+        # Lost without having been given up, and not told to the user yet.
+        self._lost: list[TopicPartition] = []
+        # Whether the group is to be told everything, and to tell everything: an answer may be lost,
+        # or what it said.
+        self._must_say_all = True
+        # How many partitions each topic had at first: later ones are read from their beginning.
+        self._counts: Mapping[str, int] = {}
+        self._interval_s = 1.0
+        # When the last heartbeat that was answered was sent, and by which channel; from then on the
+        # group waits for the next, less long where it has seen the connection end.
+        self._session_s = self._lost_s = float("inf")
+        self._heard_at_s = 0.0
+        self._channel: Channel | None = None
+        self._silence: asyncio.TimerHandle | None = None
+        self._failures = 0
+        self._is_watching = False
+        self._missing = MissingTopics(routes, config.backoff, on_missing, self._on_topics)
+        self._has_reason = asyncio.Event()  # not to wait for the next heartbeat's time
+        self._has_news = asyncio.Event()  # what it has is not what it is told to have
+        self._renewals: list[asyncio.Future[None]] = []
+
+    # --- coming and going ----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join, and begin to read what the group gives at once. Under `changing`."""
+        there = await self._missing.look(self._settings.topics)
+        if self._settings.claims is not None and len(there) < len(self._settings.topics):
+            # What is claimed must be there; what is subscribed to the group assigns when it comes.
+            await self._missing.found()
+            there = await self._missing.look(self._settings.topics)
+        self._counts = {route.topic: route.partition_count for route in there}
+        self._routes.watch(self._on_connection_end)
+        self._is_watching = True
+        try:
+            await self._join()
+            self._scope.start(self._stay(), name=f"heartbeats for {self._settings.group}")
+            await self._reconcile()
+        except BaseException:
+            # Whoever starts it again joins again, and who joins has nothing.
+            self._holdings.remove(self._holdings.partitions)
+            self._hear(frozenset())
+            await self.leave()
+            raise
+        self._scope.start(self._follow(), name=f"assignments of {self._settings.group}")
+
+    async def leave(self) -> None:
+        """Nothing is read for the group any more. What is to be committed has been."""
+        await self._missing.close()
+        await self._scope.close()
+        if self._is_watching:
+            self._is_watching = False
+            self._routes.unwatch(self._on_connection_end)
+        if self._silence is not None:
+            self._silence.cancel()
+        self._resolve(None)
+        if not self._may_be_member:
+            return
+        self._may_be_member = False
+        is_static = self._settings.instance_id is not None
+        request = self._request(_TEMPORARY_LEAVE_EPOCH if is_static else _LEAVE_EPOCH)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                channel = await self._routes.coordinator(GROUPS)
+                await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
+        except (TimeoutError, PenstockError) as error:
+            logger.debug("%s could not say goodbye to its group: %s", self.member_id, error)
+
+    def _on_topics(self) -> None:
+        self._has_reason.set()
+
+    async def renew(self, epoch: int) -> None:
+        """Somebody was refused with this epoch: returns when the group was asked for another, and
+        raises why it cannot be asked."""
+        if not self._may_be_member:
+            raise UnknownMember(f"The consumer has left group {self._settings.group}.")
+        if self.epoch == epoch:
+            waiting = self._loop.create_future()
+            self._renewals.append(waiting)
+            self._has_reason.set()
+            await waiting
+
+    # --- heartbeats ----------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        self.epoch = _JOIN_EPOCH
+        began_s = self._loop.time()
+        while True:
+            try:
+                await self._beat()
+                return
+            except PenstockError as error:
+                wait_s = self._backoff.wait_s(self._failures - 1)
+                if isinstance(error, UnreleasedInstance):
+                    patience_s = min(_RELEASED_S_MAX, self._start_s)
+                else:
+                    patience_s = self._start_s if error.retriable else 0.0
+                if self._loop.time() + wait_s >= began_s + patience_s:
+                    raise
+            await asyncio.sleep(wait_s)
+
+    async def _stay(self) -> None:
+        """Heartbeats, when they are due and when there is a reason; until it is cancelled."""
+        while True:
+            await self._wait()
+            try:
+                await self._beat()
+            except (UnknownMember, FencedMemberEpoch) as error:
+                # It was silent for too long, or too slow to give something up.
+                logger.warning("%s joins its group again: %s", self.member_id, error)
+                self.epoch = _JOIN_EPOCH
+                self._lose_everything()
+            except PenstockError as error:
+                if not error.retriable:
+                    self._may_be_member = False
+                    self._lose_everything()
+                    self._on_failure(error)
+                    return
+                if self._failures == 1:
+                    logger.warning("Group %s cannot be asked now: %s", self._settings.group, error)
+
+    async def _wait(self) -> None:
+        if self._failures:
+            # The first retry is at once, with another broker; from then on there are waits.
+            await asyncio.sleep(self._backoff.wait_s(self._failures - 1))
+            return
+        try:
+            async with asyncio.timeout(self._interval_s):
+                await self._has_reason.wait()
+        except TimeoutError:
+            pass
+        self._has_reason.clear()
+
+    async def _beat(self) -> None:
+        request = self._request(self.epoch)
+        self._may_be_member = True
+        # Set again by whatever happens before the answer comes.
+        self._must_say_all = False
+        sent_at_s = self._loop.time()
+        try:
+            channel = await self._routes.coordinator(GROUPS, refresh=self._failures > 0)
+            answer, _ = await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
+        except PenstockError as error:
+            self._failures += 1
+            self._must_say_all = True
+            self._resolve(error if error.retriable else None)
+            raise
+        self._failures = 0
+        self.epoch = answer.member_epoch
+        self._interval_s = answer.heartbeat_interval_ms / 1000
+        self._session_s = min(answer.session_timeout_ms / 1000, _SILENT_S_MAX)
+        # An older broker says nothing of it.
+        self._lost_s = min(answer.lost_ms / 1000 or self._session_s, self._session_s)
+        self._heard_at_s, self._channel = sent_at_s, channel
+        self._watch_silence()
+        if answer.has_assignment:
+            self._hear(
+                frozenset(
+                    TopicPartition(owned.topic, number)
+                    for owned in answer.assignment
+                    for number in owned.partitions
+                )
+            )
+        if self._told != set(self._holdings.partitions):
+            self._has_news.set()
+        self._resolve(None)
+
+    def _request(self, epoch: int) -> pb.GroupHeartbeatRequest:
+        settings = self._settings
+        request = pb.GroupHeartbeatRequest(
+            group=settings.group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            client_name=settings.name,
+            owned=_owned(self._taking.union(self._holdings.partitions)),
+        )
+        if settings.instance_id is not None:
+            request.instance_id = settings.instance_id
+        # Everything, where the group knows nothing yet or an answer may have been lost.
+        if epoch == _JOIN_EPOCH or self._must_say_all:
+            request.is_full = True
+            request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
+            request.topics.extend(settings.topics)
+            request.assignor = settings.assignor or ""
+            request.claims.extend(_owned(settings.claims or ()))
+            request.point_to_point = settings.point_to_point
+        return request
+
+    def _resolve(self, error: PenstockError | None) -> None:
+        renewals, self._renewals = self._renewals, []
+        for waiting in renewals:
+            if waiting.done():
+                continue
+            if error is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(error)
+
+    # --- what is read --------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Do as the group says, until it is cancelled."""
+        failures = 0
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            try:
+                async with self._changing:
+                    await self._reconcile()
+                failures = 0
+            except PenstockError as error:
+                failures += 1
+                logger.warning("%s cannot read what it was given: %s", self.member_id, error)
+                await asyncio.sleep(self._backoff.wait_s(failures))
+                self._has_news.set()
+
+    async def _reconcile(self) -> None:
+        """Give up what is somebody else's, then take what is ours. Under `changing`."""
+        if self._lost:
+            lost, self._lost = self._lost, []
+            await tell(self._changing, self._settings.on_revoked, lost)
+        revoked = [each for each in self._holdings.partitions if each not in self._told]
+        if revoked:
+            await self._give_up(revoked)
+        given = [each for each in self._told if each not in self._holdings]
+        if given:
+            await self._take(sorted(given))
+        if self._told != set(self._holdings.partitions):
+            self._has_news.set()
+
+    async def _give_up(self, partitions: list[TopicPartition]) -> None:
+        holdings = self._holdings
+        holdings.hold(partitions)
+        await tell(self._changing, self._settings.on_revoked, partitions)
+        assert holdings.committer is not None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await holdings.committer.commit()
+        except (TimeoutError, PenstockError) as error:
+            logger.warning(
+                "%s gives up %s without having committed its place there: %s",
+                self.member_id,
+                ", ".join(f"{topic}-{number}" for topic, number in partitions),
+                error,
+            )
+        holdings.remove(partitions)
+        self._has_reason.set()
+
+    async def _take(self, partitions: list[TopicPartition]) -> None:
+        starts: dict[TopicPartition, Start] = {
+            each: self._settings.start
+            if each.partition < self._counts.get(each.topic, 0)
+            else "earliest"
+            for each in partitions
+        }
+        self._withdrawn.clear()
+        self._taking = frozenset(partitions)
+        try:
+            added = await self._holdings.add(starts, keeps_starts=True)
+        finally:
+            self._taking = frozenset()
+        # Where they begin may have been found out before others had them: not to be read at all.
+        withdrawn = self._withdrawn.intersection(added)
+        if withdrawn:
+            self._holdings.remove(withdrawn)
+            self._has_reason.set()
+        kept = [each for each in added if each not in withdrawn]
+        if kept and self._settings.on_assigned is not None:
+            # Nothing comes before the user knows of it, who may want to begin elsewhere.
+            self._holdings.hold(kept)
+            await tell(self._changing, self._settings.on_assigned, kept)
+            self._holdings.release(kept)
+
+    def _hear(self, told: frozenset[TopicPartition]) -> None:
+        self._withdrawn |= self._told - told
+        self._told = told
+
+    def _lose_everything(self) -> None:
+        """Others may read all of it by now."""
+        lost = self._holdings.partitions
+        self._holdings.remove(lost)
+        self._hear(frozenset())
+        self._taking = frozenset()
+        self._must_say_all = True
+        self._lost += lost
+        self._has_news.set()
+
+    # --- silence -------------------------------------------------------------------------------
+
+    def _on_connection_end(self, channel: Channel, error: PenstockError | None) -> None:
+        del error
+        if channel is self._channel:
+            self._watch_silence()
+            self._has_reason.set()
+
+    def _watch_silence(self) -> None:
+        """Lose everything when the group may take this member for dead."""
+        if self._silence is not None:
+            self._silence.cancel()
+        assert self._channel is not None
+        is_lost = self._channel.connection.is_closed
+        patience_s = self._lost_s if is_lost else self._session_s
+        self._silence = self._loop.call_at(
+            self._heard_at_s + patience_s, self._on_silence, patience_s
+        )
+
+    def _on_silence(self, patience_s: float) -> None:
+        if self._holdings.partitions or self._told:
+            logger.warning(
+                "%s stops reading: its group was not to be asked for %g s.",
+                self.member_id,
+                patience_s,
+            )
+            self._lose_everything()
+
+
+def _owned(partitions: Iterable[tuple[str, int]]) -> list[pb.OwnedTopic]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return [pb.OwnedTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]

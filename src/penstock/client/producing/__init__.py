@@ -1,0 +1,1 @@
+"""Publishing: from a message to a batch that is acknowledged."""

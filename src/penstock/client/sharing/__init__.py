@@ -1,0 +1,1 @@
+"""Reading together with others: messages leased one by one, and what became of them."""
