@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.coordination.group.assignment import Assignment, collect, partitions_of
-from penstock.coordination.group.consumer import ConsumerGroup
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.assignors.assignment import Assignment, collect, partitions_of
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.consumer.messages import (
     ConsumerGroupConfig,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,

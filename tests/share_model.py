@@ -1,7 +1,7 @@
 """A shared group in a partition, as simply as it can be said: a state for each message, all of them
 looked at each time.
 
-The naive counterpart of `coordination.delivery.share_partition`, for the property tests: it says
+The naive counterpart of `coordination.delivery.shared_partition`, for the property tests: it says
 which messages a lease must give, who may settle what, and what a new leader knows. Not fast, and
 nothing that the machine does is used here.
 """

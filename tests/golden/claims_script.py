@@ -19,7 +19,7 @@ import json
 from collections import Counter
 
 from penstock.coordination.group.effects import Effects, Record
-from penstock.coordination.group.producer_claims import (
+from penstock.coordination.group.exclusivity import (
     ClaimGranted,
     ClaimHolder,
     ClaimRequest,

@@ -160,7 +160,7 @@ SHELL: Final = (
     ),
     one(
         "a repeated batch is appended again",
-        "coordination/producer_state.py",
+        "coordination/producers/state.py",
         "        return self._find_repeated(batch, entry)\n",
         "        return None\n",
         _PARTITION_TESTS,

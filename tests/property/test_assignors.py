@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.coordination.group.assignment import (
+from penstock.coordination.group.assignors.assignment import (
     Assignment,
     MemberSubscription,
     Partition,
@@ -16,11 +16,11 @@ from penstock.coordination.group.assignment import (
     count,
     partitions_of,
 )
-from penstock.coordination.group.assignors import ASSIGNORS
-from penstock.coordination.group.claims import assign
-from penstock.coordination.group.consumer_messages import TopicFacts
-from penstock.coordination.group.membership import Membership
-from penstock.coordination.group.subscribed_topics import SubscribedTopics
+from penstock.coordination.group.assignors.by_name import ASSIGNORS
+from penstock.coordination.group.consumer.manual import assign
+from penstock.coordination.group.consumer.membership import Membership
+from penstock.coordination.group.consumer.messages import TopicFacts
+from penstock.coordination.group.consumer.subscribed_topics import SubscribedTopics
 from penstock.model.ids import TopicId
 
 TOPICS = [TopicId(f"t{number}") for number in range(5)]

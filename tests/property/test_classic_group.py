@@ -12,8 +12,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.coordination.group.classic import ClassicGroup
-from penstock.coordination.group.classic_messages import (
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.messages import (
     GroupConfig,
     GroupState,
     HeartbeatRequest,
@@ -25,7 +25,7 @@ from penstock.coordination.group.classic_messages import (
     SyncAnswer,
     SyncRequest,
 )
-from penstock.coordination.group.classic_record import decode_group
+from penstock.coordination.group.classic.record import decode_group
 from penstock.coordination.group.effects import Effects
 from penstock.model.errors import (
     FencedInstance,

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.coordination.group.assignment import Partition, count, partitions_of
-from penstock.coordination.group.consumer import ConsumerGroup
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.assignors.assignment import Partition, count, partitions_of
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.consumer.messages import (
     ConsumerGroupConfig,
     ConsumerGroupState,
     ConsumerHeartbeatAnswer,

@@ -8,8 +8,8 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.coordination.group.classic import ClassicGroup
-from penstock.coordination.group.classic_messages import GroupState, LeaveRequest, LeavingMember
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.messages import GroupState, LeaveRequest, LeavingMember
 from penstock.coordination.group.effects import Record
 from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import PenstockError

@@ -17,16 +17,16 @@ from random import Random
 
 import pytest
 
-from penstock.coordination.claim_view import ClaimView, Verdict
-from penstock.coordination.group import producer_claims
+from penstock.coordination.group import exclusivity as producer_claims
 from penstock.coordination.group.effects import Record
-from penstock.coordination.group.producer_claims import (
+from penstock.coordination.group.exclusivity import (
     ClaimGranted,
     ClaimHolder,
     ClaimRequest,
     ProducerClaims,
 )
 from penstock.coordination.group.records import read_key
+from penstock.coordination.producers.exclusivity import ClaimView, Verdict
 from penstock.model.limits import CLAIM_VALID_MS
 from tests.tiers import seeds
 

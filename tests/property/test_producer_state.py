@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import OutOfOrderSequence, UnknownProducer
 from tests.tiers import seeds
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.coordination.delivery.message_details import MessageDetails
-from penstock.coordination.delivery.share_partition import SharePartition, Snapshot
-from penstock.coordination.delivery.share_settings import Settlement, ShareSettings
+from penstock.coordination.delivery.shared_partition import SharePartition, Snapshot
+from penstock.coordination.delivery.shared_settings import Settlement, ShareSettings
 from penstock.model.delivery_errors import UnknownLease
 from tests.share_model import (
     DONE,

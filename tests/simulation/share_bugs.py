@@ -12,11 +12,12 @@ import pytest
 
 from penstock.broker.delivery.shared import partitions as shares
 from penstock.broker.delivery.shared.partition import Holder, Share
-from penstock.coordination.delivery import share_partition, takeover
+from penstock.coordination.delivery import shared_partition as share_partition
+from penstock.coordination.delivery import takeover
 from penstock.coordination.delivery.deviations import Deviations
 from penstock.coordination.delivery.message_state import Kind, State
-from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.group.share_states import ShareStates
+from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.group.shared.states import ShareStates
 
 
 def leases_above_the_durable_ceiling(patch: pytest.MonkeyPatch) -> None:

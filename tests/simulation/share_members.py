@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.broker.clients.session import Session
 from penstock.broker.delivery.shared.partition import Ask, Leased, Settled
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.delivery.share_settings import Settlement
+from penstock.coordination.delivery.shared_settings import Settlement
 from penstock.model.errors import ConnectionLost, NotLeader, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.records import decode_messages

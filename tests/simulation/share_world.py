@@ -24,9 +24,9 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.readers import Readers, Wakings
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.turns.fair_turns import FairTurns
-from penstock.coordination.delivery.share_settings import DeadMessage
-from penstock.coordination.group.share_messages import SharePlace
-from penstock.coordination.group.share_states import ShareStates
+from penstock.coordination.delivery.shared_settings import DeadMessage
+from penstock.coordination.group.shared.messages import SharePlace
+from penstock.coordination.group.shared.states import ShareStates
 from penstock.model.errors import (
     ConnectionLost,
     NotCoordinator,

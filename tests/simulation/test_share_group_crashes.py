@@ -17,7 +17,7 @@ import pytest
 
 from penstock.broker.groups import log as group_log
 from penstock.broker.handlers.groups.shared import read_share, write_share
-from penstock.coordination.group.share_messages import ShareReset
+from penstock.coordination.group.shared.messages import ShareReset
 from penstock.model.errors import UnknownGroup
 from penstock.protocol import penstock_pb2 as pb
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk

@@ -17,8 +17,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from penstock.coordination.group.classic import ClassicGroup
-from penstock.coordination.group.classic_messages import (
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.messages import (
     GroupConfig,
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -31,9 +31,9 @@ from penstock.coordination.group.classic_messages import (
     SyncAnswer,
     SyncRequest,
 )
-from penstock.coordination.group.classic_record import decode_group
+from penstock.coordination.group.classic.record import decode_group
+from penstock.coordination.group.classic.subscription import topics_of
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.subscription import topics_of
 from penstock.model.errors import PenstockError, UnknownMember
 
 

@@ -24,8 +24,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from penstock.coordination.group.assignment import Assignment
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.assignors.assignment import Assignment
+from penstock.coordination.group.consumer.messages import (
     Claims,
     ConsumerGroupConfig,
     ConsumerHeartbeat,

@@ -18,16 +18,16 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 
-from penstock.coordination.group.assignment import Assignment
-from penstock.coordination.group.consumer_messages import TopicFacts
+from penstock.coordination.group.assignors.assignment import Assignment
+from penstock.coordination.group.consumer.messages import TopicFacts
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.share import ShareGroup
-from penstock.coordination.group.share_messages import (
+from penstock.coordination.group.shared.group import ShareGroup
+from penstock.coordination.group.shared.messages import (
     ShareGroupConfig,
     ShareHeartbeat,
     ShareHeartbeatAnswer,
 )
-from penstock.coordination.group.share_settings import SharedFilter, SharedSettings, WantedSettings
+from penstock.coordination.group.shared.settings import SharedFilter, SharedSettings, WantedSettings
 from penstock.model.errors import PenstockError
 from tests.consumer_model import topic_id
 

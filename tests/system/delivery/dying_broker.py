@@ -6,7 +6,7 @@ import os
 import signal
 
 from penstock.cli.main import main
-from penstock.coordination.delivery.share_partition import SharePartition
+from penstock.coordination.delivery.shared_partition import SharePartition
 
 
 def die(machine: SharePartition, offset: int) -> None:

@@ -22,7 +22,7 @@ from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.topics.assignment import Assignment
 from penstock.broker.topics.topics import Topics
-from penstock.coordination.group.classic_messages import JoinRequest
+from penstock.coordination.group.classic.messages import JoinRequest
 from penstock.coordination.group.coordinator import CommitRequest
 from penstock.coordination.group.offsets import CommittedOffset
 from penstock.coordination.group.records import encode_offset

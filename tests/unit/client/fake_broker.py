@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import (
     FencedMemberEpoch,
     InvalidRequest,

@@ -19,7 +19,7 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.unopened import Unopened
 from penstock.broker.topics.topics import Topics
 from penstock.broker.turns.fair_turns import FairTurns, Pieces, Unanswered
-from penstock.coordination.delivery.share_settings import DeadMessage
+from penstock.coordination.delivery.shared_settings import DeadMessage
 from penstock.model.dead_letter import (
     REDRIVES_MAX,
     SourceMessage,

@@ -19,12 +19,12 @@ from typing import Final
 from penstock.broker.config import BrokerConfig
 from penstock.broker.groups.log import GroupLog
 from penstock.broker.turns.in_turns import InTurns
-from penstock.coordination.group.classic_messages import GroupConfig
-from penstock.coordination.group.consumer_messages import ConsumerGroupConfig, TopicFacts
+from penstock.coordination.group.classic.messages import GroupConfig
+from penstock.coordination.group.consumer.messages import ConsumerGroupConfig, TopicFacts
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.records import CONFIRMATION, OFFSETS_TOPIC
-from penstock.coordination.group.share_messages import ShareGroupConfig
+from penstock.coordination.group.shared.messages import ShareGroupConfig
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.errors import (
     CoordinatorLoading,

@@ -11,7 +11,7 @@ from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
 from penstock.broker.delivery.shared.partition import Ask, Leased, Settled
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.delivery.share_settings import DeadMessage, Settlement
+from penstock.coordination.delivery.shared_settings import DeadMessage, Settlement
 from penstock.coordination.group.offsets import check_group_name
 from penstock.model.errors import InvalidRequest, InvalidTopic, PenstockError
 from penstock.model.ids import is_internal

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from penstock.broker.partitions.unopened import Unopened
-from penstock.coordination.claim_view import ADVICE
+from penstock.coordination.producers.exclusivity import ADVICE
 from penstock.model.delivery_errors import ReservedProducerId, TopicClaimed
 from penstock.model.errors import BatchTooLarge, Busy, InvalidBatch, InvalidTimestamp
 from penstock.model.limits import (

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 from penstock.broker.partitions.admission import Admission, Opening
 from penstock.broker.partitions.readers import Readers, Wakings
-from penstock.coordination.producer_state import (
+from penstock.coordination.producers.refused import RefusedSequences
+from penstock.coordination.producers.state import (
     UNKNOWN_OFFSET,
     ProducerEntry,
     ProducerState,
 )
-from penstock.coordination.refused_sequences import RefusedSequences
 from penstock.model.errors import (
     Busy,
     NotEnoughReplicas,

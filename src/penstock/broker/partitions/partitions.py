@@ -18,7 +18,7 @@ from penstock.broker.partitions.clean_stop import CleanEnds, leave_clean_ends, t
 from penstock.broker.partitions.folders import TopicFolders
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.readers import Wakings
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import (
     NotLeader,
     PenstockError,

@@ -13,7 +13,7 @@ from collections.abc import Set
 from typing import Final, NamedTuple
 
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import CorruptLog, PenstockError, StorageError
 from penstock.model.ids import TopicId
 from penstock.replication.flusher import Flusher

@@ -2,10 +2,11 @@
 (R-CORE-6).
 
 Who that is the coordinator of groups decides; here its answers are asked for, believed for a short
-while (`coordination.claim_view`) and renewed as long as there is traffic. The invariants: a batch
-is appended in the same turn in which it was found that its producer may write; the batches of one
-claim are judged in the order in which they came, and nobody waits for those of another; and no
-batch waits for longer than CLAIM_WAIT_MS_MAX, nor more of them than CLAIM_WAITING_BYTES_MAX.
+while (`coordination.producers.exclusivity`) and renewed as long as there is traffic. The
+invariants: a batch is appended in the same turn in which it was found that its producer may write;
+the batches of one claim are judged in the order in which they came, and nobody waits for those of
+another; and no batch waits for longer than CLAIM_WAIT_MS_MAX, nor more of them than
+CLAIM_WAITING_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 from penstock.broker.partitions.admission import Opening
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.broker.topics.openings import Opened
-from penstock.coordination.claim_view import ClaimView, Verdict
+from penstock.coordination.producers.exclusivity import ClaimView, Verdict
 from penstock.model.errors import Busy, InternalError, NotLeader, PenstockError, ShuttingDown
 from penstock.model.limits import CLAIM_WAIT_MS_MAX, CLAIM_WAITING_BYTES_MAX
 from penstock.net.clock import Clock

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from penstock.coordination.delivery.message_state import Kind, State
-from penstock.coordination.delivery.share_settings import DeadMessage
+from penstock.coordination.delivery.shared_settings import DeadMessage
 from penstock.coordination.delivery.window import Window
 
 

@@ -5,7 +5,7 @@
                   | |          '----> dying -----> done          (rejected, or failed too often)
         blocked --' '-- in doubt                                 (perhaps leased by a former leader)
 
-Not the transitions, which are `window`'s and `share_partition`'s. The invariant: states compare
+Not the transitions, which are `window`'s and `shared_partition`'s. The invariant: states compare
 equal exactly if the same may become of both messages, so that neighbours can be told as one run.
 """
 

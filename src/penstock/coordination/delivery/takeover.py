@@ -11,7 +11,7 @@ from typing import Final
 from penstock.coordination.delivery.dying import Dying
 from penstock.coordination.delivery.message_state import DONE, Kind, State
 from penstock.coordination.delivery.runs import Piece
-from penstock.coordination.delivery.share_state import SavedKind, SavedRun, ShareState
+from penstock.coordination.delivery.shared_state import SavedKind, SavedRun, ShareState
 from penstock.coordination.delivery.window import Window
 
 LOST_REASON: Final = "The reason was lost with the former leader."

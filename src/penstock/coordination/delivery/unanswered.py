@@ -1,6 +1,6 @@
 """Leases that may not have reached their member: whether it has them still, and giving them back.
 
-Beside `share_partition`, whose members know what they hold. The invariant: what a member has
+Beside `shared_partition`, whose members know what they hold. The invariant: what a member has
 settled, or holds no longer, is left as it is.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from penstock.coordination.delivery.message_state import Kind
 from penstock.coordination.delivery.runs import Piece
-from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import Settlement
+from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.delivery.shared_settings import Settlement
 
 
 def give_back(machine: SharePartition, member: str, first: int, last: int, now_ms: int) -> None:

@@ -1,6 +1,6 @@
 """The messages of a partition that a shared group looks at, and how they pass from state to state.
 
-Not who may do what, nor what counts as an attempt: that is `share_partition`. The invariant: a
+Not who may do what, nor what counts as an attempt: that is `shared_partition`. The invariant: a
 change of state, with what follows for who is ready, for the order of keys and for timers, is made
 here and nowhere else; what is available has nobody before it in its key's line and is not expired.
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from penstock.coordination.group.classic import ClassicGroup
-from penstock.coordination.group.classic_messages import (
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.messages import (
     GroupDescription,
     GroupState,
     HeartbeatRequest,
@@ -22,8 +22,13 @@ from penstock.coordination.group.classic_messages import (
     LeaveRequest,
     SyncRequest,
 )
-from penstock.coordination.group.consumer import ConsumerGroup
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.classic.subscription import (
+    CONSUMER_PROTOCOL_TYPE,
+    SHARE_PROTOCOL_TYPE,
+    topics_of,
+)
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.consumer.messages import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
     Topics,
@@ -36,13 +41,8 @@ from penstock.coordination.group.offsets import (
     check_group_name,
 )
 from penstock.coordination.group.point_to_point import TopicIdOf
-from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.shared.group import ShareGroup
 from penstock.coordination.group.shared_groups import SharedGroups, check_not_shared
-from penstock.coordination.group.subscription import (
-    CONSUMER_PROTOCOL_TYPE,
-    SHARE_PROTOCOL_TYPE,
-    topics_of,
-)
 from penstock.coordination.group.subscriptions import readers_of
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
 from penstock.model.errors import (

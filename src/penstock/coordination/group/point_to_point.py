@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
-from penstock.coordination.group.consumer_messages import TopicFacts, Topics
+from penstock.coordination.group.consumer.messages import TopicFacts, Topics
 from penstock.coordination.group.effects import Record
 from penstock.model.delivery_errors import SubscriptionTaken
 from penstock.model.errors import InvalidTopic, UnknownTopic

@@ -12,8 +12,8 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Final, NamedTuple
 
 from penstock.coordination.group.effects import Record
+from penstock.coordination.group.exclusivity import CLAIM_KIND
 from penstock.coordination.group.offsets import CommittedOffset
-from penstock.coordination.group.producer_claims import CLAIM_KIND
 from penstock.model.errors import CorruptLog
 
 OFFSETS_TOPIC: Final = "__offsets"

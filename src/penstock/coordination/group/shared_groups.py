@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from penstock.coordination.group.consumer_messages import JOIN_EPOCH, Topics
+from penstock.coordination.group.consumer.messages import JOIN_EPOCH, Topics
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.offsets import check_group_name
 from penstock.coordination.group.point_to_point import TopicIdOf
-from penstock.coordination.group.share import ShareGroup
-from penstock.coordination.group.share_messages import (
+from penstock.coordination.group.shared.group import ShareGroup
+from penstock.coordination.group.shared.messages import (
     ShareGroupDescription,
     ShareHeartbeat,
     SharePlace,
     ShareReadAnswer,
     ShareReset,
 )
-from penstock.coordination.group.share_states import KeptState
+from penstock.coordination.group.shared.states import KeptState
 from penstock.coordination.group.subscriptions import readers_of
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
 from penstock.model.errors import GroupNotEmpty, PenstockError, UnknownGroup, UnknownMember

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.coordination.group.consumer import ConsumerGroup
+from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.point_to_point import TopicIdOf
-from penstock.coordination.group.share import ShareGroup
+from penstock.coordination.group.shared.group import ShareGroup
 from penstock.coordination.group.table import GroupTable
 
 

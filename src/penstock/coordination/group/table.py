@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.coordination.group.classic import ClassicGroup
-from penstock.coordination.group.classic_messages import GroupConfig, GroupState
-from penstock.coordination.group.consumer import ConsumerGroup
-from penstock.coordination.group.consumer_messages import ConsumerGroupConfig
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.messages import GroupConfig, GroupState
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.consumer.messages import ConsumerGroupConfig
 from penstock.coordination.group.effects import Effects, Record
-from penstock.coordination.group.group_settings import GroupSettingChange, GroupSettings
+from penstock.coordination.group.exclusivity import CLAIM_KIND, ProducerClaims
 from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
@@ -25,7 +25,6 @@ from penstock.coordination.group.offsets import (
     check_group_name,
 )
 from penstock.coordination.group.point_to_point import POINT_TO_POINT_KIND, PointToPoint
-from penstock.coordination.group.producer_claims import CLAIM_KIND, ProducerClaims
 from penstock.coordination.group.records import (
     CLASSIC_KIND,
     CONFIRMATION_KIND,
@@ -37,10 +36,11 @@ from penstock.coordination.group.records import (
     read_key,
     read_offset,
 )
-from penstock.coordination.group.share import ShareGroup
-from penstock.coordination.group.share_messages import ShareGroupConfig
-from penstock.coordination.group.share_records import SHARED_KINDS
-from penstock.coordination.group.share_states import KeptState, ShareStates, encode_state
+from penstock.coordination.group.settings import GroupSettingChange, GroupSettings
+from penstock.coordination.group.shared.group import ShareGroup
+from penstock.coordination.group.shared.messages import ShareGroupConfig
+from penstock.coordination.group.shared.records import SHARED_KINDS
+from penstock.coordination.group.shared.states import KeptState, ShareStates, encode_state
 from penstock.model.errors import Busy, CorruptLog
 from penstock.model.limits import GROUPS_BYTES_MAX, GROUPS_MAX
 

@@ -16,7 +16,7 @@ from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.readers import Wakings
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import CorruptLog, NotLeader, PenstockError, StorageError
 from penstock.model.ids import PartitionId
 from penstock.net.clock import Clock

@@ -18,7 +18,7 @@ from penstock.broker.delay.destination import (
 )
 from penstock.broker.delay.service import DelayService
 from penstock.coordination.delay.table import Lane
-from penstock.coordination.producer_state import ProducerEntry, RememberedBatch
+from penstock.coordination.producers.state import ProducerEntry, RememberedBatch
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.records.header import read_header
 from penstock.testing.simulated_disk import SimulatedDisk

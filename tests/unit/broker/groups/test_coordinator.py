@@ -11,10 +11,10 @@ import uvloop
 from penstock.broker.groups import coordinator as group_coordinator
 from penstock.broker.groups import snapshot as group_snapshot
 from penstock.broker.groups.log import GroupLog
-from penstock.coordination.group.classic_messages import GroupState, JoinAnswer
+from penstock.coordination.group.classic.messages import GroupState, JoinAnswer
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.producer_claims import NOBODY
+from penstock.coordination.group.exclusivity import NOBODY
 from penstock.model.errors import (
     CoordinatorLoading,
     DiskFull,

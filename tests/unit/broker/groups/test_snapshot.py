@@ -10,7 +10,7 @@ import pytest
 from penstock.broker.groups import snapshot as group_snapshot
 from penstock.broker.groups.snapshot import SnapshotJob, build_batches, read_log, read_snapshot
 from penstock.coordination.group.offsets import CommittedOffset
-from penstock.coordination.group.share_states import KeptState
+from penstock.coordination.group.shared.states import KeptState
 from penstock.coordination.group.table import Checkpoint
 from penstock.model.errors import CorruptLog
 from penstock.records.view import batches

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.broker.partitions.readers import Wakings
-from penstock.coordination.producer_state import UNKNOWN_OFFSET, ProducerState
+from penstock.coordination.producers.state import UNKNOWN_OFFSET, ProducerState
 from penstock.model.errors import (
     BatchTooLarge,
     Busy,

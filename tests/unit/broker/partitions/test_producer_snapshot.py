@@ -10,7 +10,7 @@ import pytest
 from penstock.broker.partitions import producer_snapshot
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.broker.partitions.readers import Wakings
-from penstock.coordination.producer_state import ProducerState
+from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import Busy, PenstockError
 from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig

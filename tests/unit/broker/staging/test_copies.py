@@ -11,7 +11,7 @@ import pytest
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.staging import copy as staged_copy
-from penstock.coordination import producer_state
+from penstock.coordination.producers import state as producer_state
 from penstock.coordination.staging.records import NamedAttempt
 from penstock.model.errors import DiskFull, StorageFailed
 from penstock.model.limits import PRODUCER_SILENCE_MS_MAX

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import Lease, Settlement, ShareSettings
+from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.delivery.shared_settings import Lease, Settlement, ShareSettings
 from penstock.coordination.delivery.unanswered import give_back, held_until_ms
 
 NOW_MS = 1_000_000

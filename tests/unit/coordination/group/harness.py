@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.coordination.group.classic_messages import (
+from penstock.coordination.group.classic.messages import (
     GroupConfig,
     JoinAnswer,
     JoinRequest,
     SyncRequest,
 )
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.consumer.messages import (
     ConsumerGroupConfig,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
@@ -17,7 +17,7 @@ from penstock.coordination.group.consumer_messages import (
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.effects import Effects, Record
 from penstock.coordination.group.offsets import CommittedOffset
-from penstock.coordination.group.share_messages import (
+from penstock.coordination.group.shared.messages import (
     ShareGroupConfig,
     ShareHeartbeat,
     ShareHeartbeatAnswer,

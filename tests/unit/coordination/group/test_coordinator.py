@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.group import coordinator, table
-from penstock.coordination.group.classic_messages import (
+from penstock.coordination.group.classic.messages import (
     GroupState,
     HeartbeatRequest,
     LeaveRequest,
     LeavingMember,
     SyncRequest,
 )
-from penstock.coordination.group.consumer_messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from penstock.coordination.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from penstock.model.errors import (
     Busy,
     GroupNotEmpty,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.coordination.group.consumer_messages import ConsumerHeartbeatAnswer, TopicFacts
+from penstock.coordination.group.consumer.messages import ConsumerHeartbeatAnswer, TopicFacts
 from penstock.coordination.group.point_to_point import PointToPoint
 from penstock.coordination.group.table import GroupTable
 from penstock.model.delivery_errors import SubscriptionTaken

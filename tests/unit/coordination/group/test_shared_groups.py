@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.coordination.group.share_messages import ShareHeartbeatAnswer, ShareReset
-from penstock.coordination.group.share_settings import WantedSettings
+from penstock.coordination.group.shared.messages import ShareHeartbeatAnswer, ShareReset
+from penstock.coordination.group.shared.settings import WantedSettings
 from penstock.model.delivery_errors import SubscriptionTaken
 from penstock.model.errors import (
     GroupNotEmpty,

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.coordination.group import table
 from penstock.coordination.group.effects import Record
-from penstock.coordination.group.share_messages import ShareGroupDescription
+from penstock.coordination.group.shared.messages import ShareGroupDescription
 from penstock.coordination.group.table import GroupTable, Machine
 from penstock.model.errors import Busy, CorruptLog
 from tests.unit.coordination.group.harness import CONFIG, Shell

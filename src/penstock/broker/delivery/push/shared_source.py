@@ -17,7 +17,7 @@ from penstock.broker.delivery.shared.partition import Ask, Leased
 from penstock.broker.delivery.shared.partitions import Shares
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.delivery.share_settings import Lease
+from penstock.coordination.delivery.shared_settings import Lease
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.net.clock import Clock

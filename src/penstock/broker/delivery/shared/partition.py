@@ -1,7 +1,7 @@
 """One shared group in one partition, on its leader: the machine decides, the coordinator of groups
 keeps it, then it is answered.
 
-What a lease is, is `coordination.delivery.share_partition`'s. The invariants: a settlement is
+What a lease is, is `coordination.delivery.shared_partition`'s. The invariants: a settlement is
 answered when the coordinator has it durably; nothing is leased that it does not know may be; and
 after `end` nobody waits here any more.
 """
@@ -20,8 +20,8 @@ from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.shared.log import ShareLog
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.turns.fair_turns import FairTurns, Unanswered, Work
-from penstock.coordination.delivery.share_partition import SharePartition, last_state
-from penstock.coordination.delivery.share_settings import DeadMessage, Lease, Settlement
+from penstock.coordination.delivery.shared_partition import SharePartition, last_state
+from penstock.coordination.delivery.shared_settings import DeadMessage, Lease, Settlement
 from penstock.coordination.delivery.unanswered import give_back, held_until_ms
 from penstock.model.errors import (
     InternalError,

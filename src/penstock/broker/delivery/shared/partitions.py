@@ -32,8 +32,8 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.turns.fair_turns import FairTurns
-from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import ShareSettings
+from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.delivery.shared_settings import ShareSettings
 from penstock.model.delivery_errors import TooManySubscriptions
 from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown
 from penstock.model.ids import TopicId

@@ -9,12 +9,12 @@ from __future__ import annotations
 from penstock.broker.context import Context
 from penstock.broker.handlers.groups.shared import named, settings_message
 from penstock.broker.handlers.groups.shared_places import standing_place
-from penstock.coordination.group.classic import ClassicGroup
-from penstock.coordination.group.consumer import ConsumerGroup
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.subscription import partitions_of, topics_of
+from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.coordinator import Coordinator, listed_group
 from penstock.coordination.group.offsets import Place
-from penstock.coordination.group.share import ShareGroup
-from penstock.coordination.group.subscription import partitions_of, topics_of
+from penstock.coordination.group.shared.group import ShareGroup
 from penstock.coordination.group.table import Group
 from penstock.model.errors import PenstockError, UnknownGroup
 from penstock.protocol import penstock_pb2 as pb

@@ -10,7 +10,7 @@ from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
 from penstock.broker.handlers.groups.answers import answered
 from penstock.broker.handlers.groups.coordinator_calls import ask_groups
-from penstock.coordination.group.producer_claims import ClaimGranted, ClaimHolder, ClaimRequest
+from penstock.coordination.group.exclusivity import ClaimGranted, ClaimHolder, ClaimRequest
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import check_public, check_topic_name
 from penstock.model.limits import (

@@ -16,7 +16,7 @@ from penstock.broker.handlers.groups.shared_places import beginning_at
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
 from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.offsets import CommittedOffset, check_group_name, check_metadata
-from penstock.coordination.group.share_messages import ShareReset
+from penstock.coordination.group.shared.messages import ShareReset
 from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
 from penstock.model.errors import InvalidRequest, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb

@@ -16,19 +16,19 @@ from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.shared import share_heartbeat, share_response
-from penstock.coordination.group.assignment import Assignment, collect
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.assignors.assignment import Assignment, collect
+from penstock.coordination.group.consumer.membership import MANUAL
+from penstock.coordination.group.consumer.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     TEMPORARY_LEAVE_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
 )
+from penstock.coordination.group.consumer.pace import native_interval_ms
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.membership import MANUAL
-from penstock.coordination.group.pace import native_interval_ms
-from penstock.coordination.group.share_messages import ShareHeartbeatAnswer
+from penstock.coordination.group.shared.messages import ShareHeartbeatAnswer
 from penstock.coordination.group.subscriptions import lose_member
 from penstock.coordination.group.table import GroupTable
 from penstock.model.delivery_errors import TooManySubscriptions

@@ -8,8 +8,8 @@ from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.answers import answered
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.group_settings import GroupSettingChange
 from penstock.coordination.group.offsets import check_group_name
+from penstock.coordination.group.settings import GroupSettingChange
 from penstock.protocol import penstock_pb2 as pb
 
 

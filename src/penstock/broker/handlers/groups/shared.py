@@ -13,14 +13,14 @@ from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.answers import answered
-from penstock.coordination.group.assignment import Assignment
-from penstock.coordination.group.share_messages import (
+from penstock.coordination.group.assignors.assignment import Assignment
+from penstock.coordination.group.shared.messages import (
     ShareHeartbeat,
     ShareHeartbeatAnswer,
     SharePlace,
     ShareReadAnswer,
 )
-from penstock.coordination.group.share_settings import (
+from penstock.coordination.group.shared.settings import (
     SharedFilter,
     SharedSettings,
     WantedSettings,

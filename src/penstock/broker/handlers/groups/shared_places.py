@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.broker.context import Context
-from penstock.coordination.delivery.share_state import (
+from penstock.coordination.delivery.shared_state import (
     SavedKind,
     ShareState,
     decode_share_state,
     encode_share_state,
 )
-from penstock.coordination.group.share_states import KeptState
+from penstock.coordination.group.shared.states import KeptState
 from penstock.model.errors import PenstockError, UnknownTopicId
 
 UNKNOWN = -1

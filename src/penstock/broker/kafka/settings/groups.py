@@ -1,6 +1,6 @@
 """Settings of groups as Kafka's users know them: described, changed one by one, replaced.
 
-What they mean and which there are is the groups' (`coordination.group.group_settings`), who are
+What they mean and which there are is the groups' (`coordination.group.settings`), who are
 asked where they are looked after. The invariant: whichever broker is asked, the answer is the
 coordinator's; while there is none, a request waits for a moment, of however many groups it is.
 """
@@ -22,7 +22,7 @@ from penstock.broker.kafka.settings.topics import (
     Source,
     Synonym,
 )
-from penstock.coordination.group.group_settings import GROUP_SETTINGS, GroupSetting, ValueType
+from penstock.coordination.group.settings import GROUP_SETTINGS, GroupSetting, ValueType
 from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import ALTER_GROUP_SETTINGS

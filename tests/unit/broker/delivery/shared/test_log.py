@@ -16,8 +16,8 @@ from penstock.broker.delivery.shared import log as share_log
 from penstock.broker.delivery.shared.log import ShareLog
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.unopened import TurnBudget
-from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import Lease, Settlement, ShareSettings
+from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.delivery.shared_settings import Lease, Settlement, ShareSettings
 from penstock.coordination.filter.filters import Filter, parse_filter
 from penstock.model.ids import TopicPartition
 from penstock.records import BatchBuilder, walk_records

@@ -16,8 +16,8 @@ from penstock.broker.delivery.shared.partition import Outcomes, Settled, Share, 
 from penstock.broker.partitions import unopened
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.turns.fair_turns import FairTurns
-from penstock.coordination.delivery.share_partition import SharePartition
-from penstock.coordination.delivery.share_settings import (
+from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.delivery.shared_settings import (
     DeadMessage,
     Lease,
     Settlement,

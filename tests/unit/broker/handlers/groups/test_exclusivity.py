@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.coordination.group import producer_claims
+from penstock.coordination.group import exclusivity as producer_claims
 from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import InvalidRequest, InvalidTopic, UnknownTopic
 from penstock.model.limits import CLAIM_KEEP_MS, CLAIM_VALID_MS

@@ -12,7 +12,8 @@ import pytest
 from penstock.broker.clients.session import Session
 from penstock.broker.groups.log import GroupLog
 from penstock.broker.handlers.groups import members as group_members
-from penstock.coordination.group import consumer, share
+from penstock.coordination.group.consumer import group as consumer
+from penstock.coordination.group.shared import group as share
 from penstock.model.delivery_errors import (
     PartitionClaimed,
     PartitionLost,

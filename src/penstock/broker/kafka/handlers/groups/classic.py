@@ -14,7 +14,7 @@ from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.coordinators import group_coordinator
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
-from penstock.coordination.group.classic_messages import (
+from penstock.coordination.group.classic.messages import (
     GroupDescription,
     HeartbeatRequest,
     JoinAnswer,

@@ -7,8 +7,8 @@ from penstock.broker.groups.coordinator import new_member_id
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
-from penstock.coordination.group import assignment
-from penstock.coordination.group.consumer_messages import (
+from penstock.coordination.group.assignors import assignment
+from penstock.coordination.group.consumer.messages import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,

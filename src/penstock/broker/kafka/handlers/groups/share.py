@@ -9,9 +9,9 @@ from penstock.broker.context import Context
 from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
-from penstock.coordination.group import assignment
+from penstock.coordination.group.assignors import assignment
 from penstock.coordination.group.coordinator import Coordinator
-from penstock.coordination.group.share_messages import (
+from penstock.coordination.group.shared.messages import (
     ShareGroupDescription,
     ShareHeartbeat,
     ShareHeartbeatAnswer,

@@ -40,7 +40,7 @@ from penstock.broker.kafka.share_messages import (
 )
 from penstock.broker.partitions.leaders import NO_BROKER, NO_TERM
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.delivery.share_settings import Settlement
+from penstock.coordination.delivery.shared_settings import Settlement
 from penstock.model.errors import (
     InvalidTopic,
     NotLeader,

@@ -15,7 +15,7 @@ from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
-from penstock.coordination.group.share_messages import ShareReset
+from penstock.coordination.group.shared.messages import ShareReset
 from penstock.model.errors import InvalidRequest, PenstockError, UnknownTopic
 from penstock.protocol.kafka.errors import code_and_message
 from penstock.protocol.kafka.messages import alter_share_group_offsets as altering

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.handlers.groups.shared_places import beginning_at
-from penstock.coordination.delivery.share_state import (
+from penstock.coordination.delivery.shared_state import (
     SavedKind,
     SavedRun,
     ShareState,

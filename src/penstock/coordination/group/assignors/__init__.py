@@ -1,0 +1,1 @@
+"""Which member gets which partitions: pure choices."""

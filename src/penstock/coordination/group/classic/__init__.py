@@ -1,0 +1,1 @@
+"""A classic consumer group: members agree among themselves who reads what."""
