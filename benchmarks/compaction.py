@@ -19,11 +19,11 @@ from benchmarks.report import Row
 from penstock.model.limits import MIB
 from penstock.records import BatchBuilder
 from penstock.records.header import check_batch
-from penstock.replication.flusher import ThreadFlusher
-from penstock.storage.cleaning import Pace
-from penstock.storage.compaction import Compaction, CompactionConfig, choose
-from penstock.storage.log import Log, LogConfig
-from penstock.storage.os_files import OsDirectory
+from penstock.replication.disk.flusher import ThreadFlusher
+from penstock.storage.compaction.cleaning import Pace
+from penstock.storage.compaction.compaction import Compaction, CompactionConfig, choose
+from penstock.storage.files.os_files import OsDirectory
+from penstock.storage.log.log import Log, LogConfig
 
 _NOW_MS: Final = 1_700_000_000_000
 _TICK_S: Final = 0.0005

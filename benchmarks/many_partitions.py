@@ -19,7 +19,7 @@ from benchmarks import budgets, servers
 from benchmarks.clusters import BROKERS, Cluster, Led, PenstockCluster
 from benchmarks.report import Row
 from benchmarks.wiretap import Wiretap
-from penstock.replication.replicas import TICK_MS
+from penstock.replication.peers.replicas import TICK_MS
 
 _TOPIC: Final = "many"
 _STORM_S_MAX: Final = 120.0

@@ -22,13 +22,13 @@ from penstock.registry.image import BrokerImage
 from penstock.registry.metaserver.entries import Action, MakeCluster, new_entry
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.service import MetaService
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Job
-from penstock.replication.parcel import Parcel
-from penstock.replication.replica import Replica
-from penstock.replication.replicas import Replicas
-from penstock.replication.transport import TIMING, Surroundings
-from penstock.storage.log import Log, LogConfig
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Job
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.replica import Replica
+from penstock.replication.replica.transport import TIMING, Surroundings
+from penstock.storage.log.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 
 META = PartitionId(TopicId("0" * 32), 0)

@@ -31,7 +31,7 @@ from penstock.registry.embedded import EmbeddedRegistry
 from penstock.registry.facts import Move
 from penstock.registry.image import ClusterImage, TopicImage
 from penstock.registry.placement import evacuate
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
 from tests.registry_support import broker, eventually, ids, leads
 
 

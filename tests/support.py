@@ -23,10 +23,10 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.raft.membership import Node
 from penstock.records import BatchBuilder, Message, decode_messages
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.replication.transport import TIMING, NoPeers, Surroundings
-from penstock.storage.files import Directory
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.replica.transport import TIMING, NoPeers, Surroundings
+from penstock.storage.files.files import Directory
 from penstock.testing.simulated_disk import SimulatedDisk
 
 CONFIG = BrokerConfig(listen=("127.0.0.1:0",), flush_threads=1)

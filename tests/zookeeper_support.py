@@ -19,8 +19,8 @@ from kazoo.client import KazooClient
 
 from penstock.cli.local_cluster.zookeeper import zookeeper_command
 from penstock.net.clock import Clock
-from penstock.registry.zookeeper import ZooKeeperRegistry
-from penstock.registry.zookeeper_config import ZooKeeperConfig, parse_zookeeper
+from penstock.registry.zookeeper.client import ZooKeeperRegistry
+from penstock.registry.zookeeper.config import ZooKeeperConfig, parse_zookeeper
 from tests.registry_support import broker
 
 START_SECONDS_MAX = 60

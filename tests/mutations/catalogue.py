@@ -21,12 +21,12 @@ NAMED: Final = (
         "ack before flush",
         (
             Edit(
-                "replication/replica.py",
+                "replication/replica/replica.py",
                 'self._patience.on_taken()\n            if self.durability == "os":',
                 "self._patience.on_taken()\n            if True:",
             ),
             Edit(
-                "replication/replica.py",
+                "replication/replica/replica.py",
                 'if self.durability == "os":\n            self.durable_offset = '
                 "self.log.written_offset\n        if self.listener",
                 "if True:\n            self.durable_offset = "
@@ -66,13 +66,13 @@ NAMED: Final = (
     ),
     one(
         "skipped CRC",
-        "replication/copying.py",
+        "replication/replica/copying.py",
         "header = check_batch(payload, position)",
         "header = read_header(payload, position)",
     ),
     one(
         "lost session ignored",
-        "registry/zookeeper.py",
+        "registry/zookeeper/client.py",
         '        if state != "connected":\n            self._lease.end()',
         '        if state != "connected":',
         _ZOOKEEPER_TESTS,
@@ -86,7 +86,7 @@ NAMED: Final = (
     ),
     one(
         "stale read past the watermark",
-        "replication/replica.py",
+        "replication/replica/replica.py",
         "return self.log.read(offset, max_bytes, self.high_watermark)",
         "return self.log.read(offset, max_bytes, self.log.written_offset)",
     ),

@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.storage.compaction import Compaction, choose, read_cleaned_offset
-from penstock.storage.log import Log
-from penstock.storage.verify import verify
+from penstock.storage.compaction.compaction import Compaction, choose, read_cleaned_offset
+from penstock.storage.log.log import Log
+from penstock.storage.log.verify import verify
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk
 from tests.unit.storage.compacting import (
     ALWAYS,

@@ -15,8 +15,8 @@ from penstock.model.errors import CorruptLog
 from penstock.records import decode_messages
 from penstock.spark import folder_pieces
 from penstock.spark.folder_log import PartitionLog
-from penstock.storage.log import Log
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
+from penstock.storage.log.log import Log
 from tests.unit.storage.compacting import compact, due, keyed_batch, put
 from tests.unit.storage.harness import delete_records, flush, open_log, read_all
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.records.header import check_batch
-from penstock.storage.log import CleanEnd, Log
+from penstock.storage.log.log import CleanEnd, Log
 from penstock.testing.simulated_disk import Persistence, SimulatedDisk
 from tests.unit.storage.harness import CONFIG, NOW_MS, delete_records, make_batch, split
 

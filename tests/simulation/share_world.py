@@ -37,7 +37,7 @@ from penstock.model.errors import (
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder
 from penstock.records.header import read_header, write_header
-from penstock.replication.transport import TIMING
+from penstock.replication.replica.transport import TIMING
 from tests.delivery_history import DeliveryHistory
 from tests.simulation.share_members import GROUP, LEASE_MS, NAME, Member
 

@@ -15,12 +15,12 @@ import logging
 import pytest
 
 from penstock.model.errors import DiskFull, StorageError
-from penstock.storage.cleaning import CleaningJob
-from penstock.storage.compaction import Compaction, read_cleaned_offset
-from penstock.storage.log import Log
-from penstock.storage.recovery import CLEANED_NAME
-from penstock.storage.segment import rebuild_index
-from penstock.storage.verify import verify
+from penstock.storage.compaction.cleaning import CleaningJob
+from penstock.storage.compaction.compaction import Compaction, read_cleaned_offset
+from penstock.storage.log.log import Log
+from penstock.storage.log.verify import verify
+from penstock.storage.segments.recovery import CLEANED_NAME
+from penstock.storage.segments.segment import rebuild_index
 from penstock.testing.simulated_disk import Operation, Persistence, SimulatedCrash, SimulatedDisk
 from tests.simulation.test_storage_crashes import columns, mixed
 from tests.unit.storage.compacting import (

@@ -14,8 +14,8 @@ import pytest
 
 from penstock.model.removal import Removal, RemovalCause
 from penstock.records.header import check_batch
-from penstock.storage.log import Log
-from penstock.storage.retention import Outlived, removals
+from penstock.storage.log.log import Log
+from penstock.storage.log.retention import Outlived, removals
 from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.unit.storage.harness import CONFIG, NOW_MS, make_batch
 

@@ -11,15 +11,15 @@ from itertools import count
 
 from penstock.model.ids import PartitionId, TopicId
 from penstock.raft.membership import Membership, Node
-from penstock.replication import wire
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Job
-from penstock.replication.parcel import Parcel
-from penstock.replication.participant import Participant
-from penstock.replication.replica import Replica
-from penstock.replication.replicas import Replicas
-from penstock.replication.transport import TIMING, Surroundings
-from penstock.storage.log import Log, LogConfig
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Job
+from penstock.replication.parcels import wire
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.participant import Participant
+from penstock.replication.replica.replica import Replica
+from penstock.replication.replica.transport import TIMING, Surroundings
+from penstock.storage.log.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 
 NODES = [Node(broker, 1) for broker in (1, 2, 3)]

@@ -13,12 +13,12 @@ import pytest
 
 from penstock.model.errors import DiskFull
 from penstock.records.header import check_batch
-from penstock.storage.files import Directory
-from penstock.storage.index import SegmentIndex, read_index
-from penstock.storage.log import CleanEnd, Log
-from penstock.storage.segment import rebuild_index
-from penstock.storage.start_offset import read_start_offset
-from penstock.storage.verify import verify
+from penstock.storage.files.files import Directory
+from penstock.storage.log.log import CleanEnd, Log
+from penstock.storage.log.start_offset import read_start_offset
+from penstock.storage.log.verify import verify
+from penstock.storage.segments.index import SegmentIndex, read_index
+from penstock.storage.segments.segment import rebuild_index
 from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.unit.storage.harness import CONFIG, NOW_MS, make_batch, read_all
 

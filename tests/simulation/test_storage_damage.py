@@ -13,10 +13,10 @@ import pytest
 
 from penstock.model.errors import BatchError, CorruptLog
 from penstock.records import decode_messages
-from penstock.storage.journal import read_journal, write_journal
-from penstock.storage.log import CleanEnd, Log
-from penstock.storage.segment import rebuild_index
-from penstock.storage.verify import verify
+from penstock.storage.files.journal import read_journal, write_journal
+from penstock.storage.log.log import CleanEnd, Log
+from penstock.storage.log.verify import verify
+from penstock.storage.segments.segment import rebuild_index
 from penstock.testing.simulated_disk import SECTOR_BYTES, SimulatedDisk
 from tests.unit.storage.harness import (
     CONFIG,

@@ -20,15 +20,15 @@ from penstock.protocol.calls import HELLO, RAFT
 from penstock.raft.membership import Membership, Node
 from penstock.records import build_batch
 from penstock.records.header import read_header
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import ThreadFlusher
-from penstock.replication.participant import Participant
-from penstock.replication.peering import Peering
-from penstock.replication.replica import Replica
-from penstock.replication.transport import TIMING, Surroundings
-from penstock.replication.wire import decode
-from penstock.storage.log import Log, LogConfig
-from penstock.storage.os_files import OsDirectory
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import ThreadFlusher
+from penstock.replication.parcels.wire import decode
+from penstock.replication.peers.peering import Peering
+from penstock.replication.replica.participant import Participant
+from penstock.replication.replica.replica import Replica
+from penstock.replication.replica.transport import TIMING, Surroundings
+from penstock.storage.files.os_files import OsDirectory
+from penstock.storage.log.log import Log, LogConfig
 
 CONFIG = LogConfig(segment_bytes=1 << 26, segment_ms=1 << 40, index_interval_bytes=4096)
 TOPIC = TopicId("7" * 32)

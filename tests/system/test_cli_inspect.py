@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.compacted import COMPACTION_JOURNAL
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
+from penstock.storage.log.compacted import COMPACTION_JOURNAL
 from penstock.testing import broker
 from tests.unit.storage.harness import append, flush, make_batch, open_log, thin_out
 

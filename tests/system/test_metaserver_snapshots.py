@@ -15,7 +15,7 @@ from penstock.registry.metaserver.client import MetaRegistry
 from penstock.registry.metaserver.config import parse_meta
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.standalone import StandaloneMetaServer
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
 from tests.meta_processes import free_ports
 from tests.registry_support import broker, eventually
 

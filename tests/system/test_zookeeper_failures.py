@@ -19,8 +19,8 @@ from kazoo.client import KazooClient, KazooState
 from penstock.model.errors import RegistryUnavailable
 from penstock.net.clock import SystemClock
 from penstock.registry.image import ClusterImage
-from penstock.registry.zookeeper import ZooKeeperRegistry
-from penstock.registry.zookeeper_config import ZooKeeperConfig
+from penstock.registry.zookeeper.client import ZooKeeperRegistry
+from penstock.registry.zookeeper.config import ZooKeeperConfig
 from tests.registry_support import eventually, leads
 from tests.zookeeper_support import (
     ZooKeeperEnsemble,

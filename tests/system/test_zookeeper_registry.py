@@ -21,9 +21,9 @@ from penstock.model.ids import TopicId
 from penstock.raft.membership import Node
 from penstock.registry.facts import Facts, Move
 from penstock.registry.image import TopicImage, placed
-from penstock.registry.zookeeper import ZooKeeperRegistry
-from penstock.registry.zookeeper_config import ZooKeeperConfig
-from penstock.registry.zookeeper_session import Operation, OutcomeUnknown
+from penstock.registry.zookeeper.client import ZooKeeperRegistry
+from penstock.registry.zookeeper.config import ZooKeeperConfig
+from penstock.registry.zookeeper.session import Operation, OutcomeUnknown
 from tests.registry_contract import RegistryContract
 from tests.registry_support import broker, eventually, ids, leads
 from tests.zookeeper_support import (

@@ -55,9 +55,9 @@ from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
 from penstock.protocol.calls import HELLO, READ_SHARE, WRITE_SHARE
 from penstock.registry.image import BrokerImage
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher, ThreadFlusher
-from penstock.storage.files import Directory
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher, ThreadFlusher
+from penstock.storage.files.files import Directory
 
 
 class Broker:

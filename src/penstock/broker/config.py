@@ -12,9 +12,10 @@ from typing import Final
 from penstock.model import limits
 from penstock.model.errors import InvalidConfig
 from penstock.model.topic_config import TopicConfig
-from penstock.registry import meta_address, zookeeper_config
+from penstock.registry import meta_address
 from penstock.registry.meta_address import parse_meta
-from penstock.registry.zookeeper_config import parse_zookeeper
+from penstock.registry.zookeeper import config as zookeeper_config
+from penstock.registry.zookeeper.config import parse_zookeeper
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 BROKER: Final = "broker"

@@ -19,7 +19,7 @@ from penstock.broker.staging.coordinator import StagingCoordinator
 from penstock.broker.topics.topics import Topics
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
-from penstock.replication.driver import Driver
+from penstock.replication.disk.driver import Driver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from penstock.model.errors import CorruptLog, InvalidConfig
-from penstock.storage.files import Directory, typed
-from penstock.storage.journal import MAGIC, SUFFIX, read_journal, write_journal
-from penstock.storage.os_files import OsDirectory, make_folder
+from penstock.storage.files.files import Directory, typed
+from penstock.storage.files.journal import MAGIC, SUFFIX, read_journal, write_journal
+from penstock.storage.files.os_files import OsDirectory, make_folder
 
 _LOCK: Final = "lock"
 _META: Final = "meta"

@@ -32,13 +32,13 @@ from penstock.registry.api import Registry
 from penstock.registry.embedded import EmbeddedRegistry, retire
 from penstock.registry.image import BrokerImage, ClusterImage
 from penstock.registry.meta_address import parse_meta
-from penstock.registry.zookeeper_config import parse_zookeeper
-from penstock.replication.complaints import Complaints
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.replication.peering import Peering
-from penstock.replication.transport import TIMING, NoPeers, Peers, Surroundings
-from penstock.storage.files import Directory
+from penstock.registry.zookeeper.config import parse_zookeeper
+from penstock.replication.disk.complaints import Complaints
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.peers.peering import Peering
+from penstock.replication.replica.transport import TIMING, NoPeers, Peers, Surroundings
+from penstock.storage.files.files import Directory
 
 if TYPE_CHECKING:
     from penstock.registry.metaserver.server import MetaServer
@@ -216,7 +216,7 @@ def _make_registry(ground: Ground) -> ClusterRegistry:
             MetaConfig(servers=servers), cluster_id, may_make=may_make, clock=ground.clock
         )
     try:
-        from penstock.registry.zookeeper import ZooKeeperRegistry
+        from penstock.registry.zookeeper.client import ZooKeeperRegistry
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"The registry is a ZooKeeper, and {error.name} is not installed: "

@@ -23,7 +23,7 @@ from penstock.model.limits import DECOMPRESSED_BYTES_MAX
 
 if TYPE_CHECKING:
     from penstock.records import Message
-    from penstock.storage.verify import Finding
+    from penstock.storage.log.verify import Finding
 
 _COLUMNS: Final = ("file", "batches", "records", "bytes", "first", "last", "state")
 _LOG_SUFFIX: Final = ".log"
@@ -74,8 +74,8 @@ def inspect(
 
 
 def _findings(path: Path) -> Iterator[Finding]:
-    from penstock.storage.os_files import OsDirectory
-    from penstock.storage.verify import verify
+    from penstock.storage.files.os_files import OsDirectory
+    from penstock.storage.log.verify import verify
 
     if path.is_file():
         in_folder = verify(OsDirectory(str(path.parent)))
@@ -140,8 +140,8 @@ def _show_records(finding: Finding, *, as_json: bool) -> None:
 def _messages(path: Path, finding: Finding) -> Iterator[Message]:
     from penstock.records import decode_batch
     from penstock.records.header import check_batch
-    from penstock.storage.os_files import OsDirectory
-    from penstock.storage.scan import SCAN_CHUNK_BYTES, walk
+    from penstock.storage.files.os_files import OsDirectory
+    from penstock.storage.segments.scan import SCAN_CHUNK_BYTES, walk
 
     file = OsDirectory(str(path.parent)).open(path.name)
     end = finding.size_bytes if finding.position is None else finding.position

@@ -1,8 +1,8 @@
 """What is gone and why: offsets that left a partition, topics that were deleted.
 
 Facts for whoever misses messages. Not the removing (`storage`, `broker.topics.topics`), and no
-sentence for people: `storage.removals` makes those. The invariant: an entry speaks of nothing but
-what is gone; what no entry speaks of may be gone too, since only the latest are remembered.
+sentence for people: `storage.log.removals` makes those. The invariant: an entry speaks of nothing
+but what is gone; what no entry speaks of may be gone too, since only the latest are remembered.
 """
 
 from __future__ import annotations

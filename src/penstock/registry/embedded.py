@@ -33,8 +33,8 @@ from penstock.registry.facts_json import (
 )
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
 from penstock.registry.quorum import Quorum, Voter
-from penstock.storage.files import Directory, typed
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.files.files import Directory, typed
+from penstock.storage.files.journal import read_journal, write_journal
 
 logger = logging.getLogger(__name__)
 

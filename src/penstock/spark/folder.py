@@ -24,9 +24,9 @@ from penstock.records.header import BatchHeader
 from penstock.spark.extent import Extent
 from penstock.spark.folder_log import OnDamage, PartitionLog
 from penstock.spark.folder_pieces import ReadOnlyDirectory
-from penstock.storage.files import typed
-from penstock.storage.journal import read_journal
-from penstock.storage.removals import read_entries
+from penstock.storage.files.files import typed
+from penstock.storage.files.journal import read_journal
+from penstock.storage.log.removals import read_entries
 
 logger = logging.getLogger(__name__)
 

@@ -19,15 +19,15 @@ from penstock.records import Columns, decode_pieces
 from penstock.records.header import HEADER_BYTES, BatchHeader, read_header
 from penstock.records.view import batches
 from penstock.spark.folder_pieces import Piece, Pieces, ReadOnlyDirectory
-from penstock.storage.compacted import is_compacted
-from penstock.storage.files import File, typed
-from penstock.storage.index import IndexDamage, read_index, read_max_timestamp
-from penstock.storage.os_files import OsFile
-from penstock.storage.reading import out_of_range
-from penstock.storage.recovery import LogFile, log_files, replaced_files
-from penstock.storage.scan import Damage
-from penstock.storage.segment import LOG_SUFFIX
-from penstock.storage.start_offset import read_start_offset
+from penstock.storage.files.files import File, typed
+from penstock.storage.files.os_files import OsFile
+from penstock.storage.log.compacted import is_compacted
+from penstock.storage.log.start_offset import read_start_offset
+from penstock.storage.segments.index import IndexDamage, read_index, read_max_timestamp
+from penstock.storage.segments.reading import out_of_range
+from penstock.storage.segments.recovery import LogFile, log_files, replaced_files
+from penstock.storage.segments.scan import Damage
+from penstock.storage.segments.segment import LOG_SUFFIX
 
 logger = logging.getLogger(__name__)
 

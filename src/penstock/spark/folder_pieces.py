@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from penstock.model.errors import BatchError, InvalidBatch
 from penstock.model.limits import BATCH_BYTES_MAX, MIB
 from penstock.records.header import HEADER_BYTES, BatchHeader, check_batch, read_header
-from penstock.storage.files import File
-from penstock.storage.os_files import OsDirectory, OsFile
-from penstock.storage.scan import Damage, find_batch, is_tear
+from penstock.storage.files.files import File
+from penstock.storage.files.os_files import OsDirectory, OsFile
+from penstock.storage.segments.scan import Damage, find_batch, is_tear
 
 # Read at once: some 40,000 rows of 100 bytes. Larger ones gain nothing and fall out of the caches.
 _WINDOW_BYTES: Final = 4 * MIB

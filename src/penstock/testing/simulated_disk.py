@@ -1,7 +1,7 @@
 """A disk in memory that crashes, tears, forgets, decays, fills up and fails when it is told to.
 
-It implements `storage.files`, so whatever runs on a real disk runs on this one. It promises as
-little as a real one: what was flushed is there after a crash; of the rest, anything may be. The
+It implements `storage.files.files`, so whatever runs on a real disk runs on this one. It promises
+as little as a real one: what was flushed is there after a crash; of the rest, anything may be. The
 invariant: everything that happens follows from the calls and the seed, so a failure can be
 repeated.
 
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from penstock.storage.files import Buffer, Directory
+from penstock.storage.files.files import Buffer, Directory
 
 # What a disk writes whole or not at all, and so the grain in which unflushed bytes are lost.
 SECTOR_BYTES: Final = 512
@@ -234,7 +234,7 @@ class SimulatedDisk:
 
 
 class SimulatedFile:
-    """A file of a `SimulatedDisk`; see `storage.files.File`."""
+    """A file of a `SimulatedDisk`; see `storage.files.files.File`."""
 
     __slots__ = ("_disk", "_file", "path")
 
@@ -291,7 +291,7 @@ class SimulatedFile:
 
 
 class SimulatedDirectory:
-    """A folder of a `SimulatedDisk`; see `storage.files.Directory`."""
+    """A folder of a `SimulatedDisk`; see `storage.files.files.Directory`."""
 
     __slots__ = ("_disk", "folder", "path")
 

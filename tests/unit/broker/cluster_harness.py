@@ -22,11 +22,11 @@ from penstock.raft.membership import Membership, Node
 from penstock.records.header import read_header
 from penstock.registry.facts import ExpireBroker, Move, RegisterBroker
 from penstock.registry.image import TopicImage
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Job
-from penstock.replication.parcel import Parcel
-from penstock.replication.replicas import Replicas
-from penstock.replication.transport import TIMING, Surroundings
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Job
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.transport import TIMING, Surroundings
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.registry_support import SharedFacts, broker, ids
 from tests.support import CONFIG, ManualClock, batch

@@ -30,10 +30,10 @@ from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
 from penstock.records.header import read_header
 from penstock.registry.embedded import EmbeddedRegistry
-from penstock.replication.control import first_of_term
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import ThreadFlusher
-from penstock.replication.replica import Replica
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import ThreadFlusher
+from penstock.replication.replica.control import first_of_term
+from penstock.replication.replica.replica import Replica
 from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.support import CONFIG, ManualClock, alone
 

@@ -27,7 +27,7 @@ from penstock.net.clock import Clock
 from penstock.records import BatchBuilder, Codec
 from penstock.records.header import BatchHeader
 from penstock.records.plain import PlainBatch, plain_batch
-from penstock.replication.driver import Driver
+from penstock.replication.disk.driver import Driver
 
 ANYBODY: Final[Any] = object()
 """The connection, which is not looked at."""

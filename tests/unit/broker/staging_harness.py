@@ -28,9 +28,9 @@ from penstock.records import Message, decode_messages
 from penstock.records.header import read_header
 from penstock.records.view import BatchView, batches
 from penstock.registry.embedded import EmbeddedRegistry
-from penstock.replication.control import first_of_term
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import ThreadFlusher
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import ThreadFlusher
+from penstock.replication.replica.control import first_of_term
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import CONFIG, ManualClock, alone, batch
 from tests.unit.broker.opening_support import ANYBODY, openings_of

@@ -13,7 +13,7 @@ from penstock.broker.broker import Broker
 from penstock.model.errors import InternalError, InvalidConfig
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.files.journal import read_journal, write_journal
 from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.support import CONFIG, batch, running
 

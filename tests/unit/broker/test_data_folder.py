@@ -9,8 +9,8 @@ import pytest
 
 from penstock.broker.data_folder import DataFolder
 from penstock.model.errors import InvalidConfig
-from penstock.storage.journal import write_journal
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.journal import write_journal
+from penstock.storage.files.os_files import OsDirectory
 
 
 def place_of(path: Path) -> int:

@@ -21,7 +21,7 @@ from penstock.raft.membership import Node
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.registry.facts import ExpireBroker, Move, RegisterBroker, apply
 from penstock.registry.image import ClusterImage
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
 from tests.registry_support import SharedFacts, broker, ids
 
 

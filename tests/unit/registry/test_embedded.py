@@ -10,8 +10,8 @@ from penstock.model.errors import ChangedMeanwhile, CorruptLog, DiskFull, TopicE
 from penstock.model.ids import BrokerId
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.registry.embedded import EmbeddedRegistry
-from penstock.storage.journal import write_journal
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.journal import write_journal
+from penstock.storage.files.os_files import OsDirectory
 from penstock.testing.simulated_disk import SimulatedDisk
 
 

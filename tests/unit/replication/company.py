@@ -7,9 +7,9 @@ from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Node
 from penstock.raft.patience import Patience
 from penstock.records import build_batch
-from penstock.replication.replica import ACKS_ALL, Replica
-from penstock.replication.replicas import Replicas
-from penstock.replication.transport import TIMING
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.replica import ACKS_ALL, Replica
+from penstock.replication.replica.transport import TIMING
 from penstock.testing.simulation.cluster import Cluster
 from penstock.testing.simulation.machine import Machine
 from penstock.testing.simulation.plan import Plan, partition_plan

@@ -17,16 +17,16 @@ from penstock.raft.messages import (
 from penstock.raft.state import Timing
 from penstock.records import build_batch
 from penstock.records.header import BatchHeader, read_header, stamp
-from penstock.replication.catch_up import CatchUpQuota
-from penstock.replication.driver import Driver
-from penstock.replication.parcel import Claim
-from penstock.replication.participant import Participant
-from penstock.replication.replica import Replica
-from penstock.replication.transport import Surroundings
-from penstock.storage.log import Log, LogConfig
+from penstock.replication.disk.driver import Driver
+from penstock.replication.parcels.parcel import Claim
+from penstock.replication.replica.catch_up import CatchUpQuota
+from penstock.replication.replica.participant import Participant
+from penstock.replication.replica.replica import Replica
+from penstock.replication.replica.transport import Surroundings
+from penstock.storage.log.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock
-from tests.unit.replication.test_replica import ManualFlusher
+from tests.unit.replication.replica.test_replica import ManualFlusher
 
 ME, OTHER, THIRD = (Node(broker, 1) for broker in (1, 2, 3))
 PARTITION = PartitionId(TopicId("b" * 32), 0)

@@ -16,8 +16,8 @@ from penstock.model.ids import TopicPartition
 from penstock.records import Columns
 from penstock.spark.extent import Extent
 from penstock.spark.folder import Folder
-from penstock.storage.journal import write_journal
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.journal import write_journal
+from penstock.storage.files.os_files import OsDirectory
 from penstock.testing import broker
 from tests.support import allow_small_segments
 

@@ -14,8 +14,8 @@ from penstock.records import BinaryColumn, control_batch, decode_messages
 from penstock.records.header import check_batch, read_header, stamp, write_header
 from penstock.spark import folder_log, folder_pieces
 from penstock.spark.folder_log import OnDamage, PartitionLog
-from penstock.storage.log import Log
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
+from penstock.storage.log.log import Log
 from tests.unit.storage.compacting import compact, keyed_batch, put
 from tests.unit.storage.harness import (
     NOW_MS,

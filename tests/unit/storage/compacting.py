@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from penstock.records import BatchBuilder, Headers, decode_batch
 from penstock.records.header import check_batch
-from penstock.storage.cleaning import Pace
-from penstock.storage.compaction import Choice, Compaction, CompactionConfig, choose
-from penstock.storage.log import Log
+from penstock.storage.compaction.cleaning import Pace
+from penstock.storage.compaction.compaction import Choice, Compaction, CompactionConfig, choose
+from penstock.storage.log.log import Log
 from tests.unit.storage.harness import NOW_MS, split
 
 DELETE_RETENTION_MS = 10_000

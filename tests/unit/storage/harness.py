@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from penstock.model.errors import CorruptBatch
 from penstock.records.builder import BatchBuilder
 from penstock.records.header import BatchHeader, check_batch
-from penstock.storage.compacted import COMPACTION_JOURNAL
-from penstock.storage.files import Directory, remove_if_there
-from penstock.storage.journal import write_journal
-from penstock.storage.log import Log, LogConfig
-from penstock.storage.scan import walk
-from penstock.storage.segment import LOG_SUFFIX, Segment, keep_index, sealed_stem
+from penstock.storage.files.files import Directory, remove_if_there
+from penstock.storage.files.journal import write_journal
+from penstock.storage.log.compacted import COMPACTION_JOURNAL
+from penstock.storage.log.log import Log, LogConfig
+from penstock.storage.segments.scan import walk
+from penstock.storage.segments.segment import LOG_SUFFIX, Segment, keep_index, sealed_stem
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(segment_bytes=1500, segment_ms=60_000, index_interval_bytes=256)

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from penstock.storage.files import Directory, File
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.files import Directory, File
+from penstock.storage.files.os_files import OsDirectory
 from penstock.testing.simulated_disk import SECTOR_BYTES, SimulatedCrash, SimulatedDisk
 
 

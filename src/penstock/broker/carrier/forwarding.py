@@ -17,8 +17,8 @@ from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import PRODUCE
 from penstock.registry.api import Registry
-from penstock.replication.driver import Driver
-from penstock.replication.replica import ACKS_ALL
+from penstock.replication.disk.driver import Driver
+from penstock.replication.replica.replica import ACKS_ALL
 
 Done = Callable[[PenstockError | None], None]
 

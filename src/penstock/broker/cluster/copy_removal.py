@@ -21,7 +21,7 @@ from penstock.model.errors import StorageError
 from penstock.raft.state import SavedState
 from penstock.registry.api import Registry
 from penstock.registry.image import ClusterImage
-from penstock.replication.replicas import Replicas
+from penstock.replication.peers.replicas import Replicas
 
 logger = logging.getLogger(__name__)
 

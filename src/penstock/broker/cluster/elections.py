@@ -20,7 +20,7 @@ from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import ELECT_LEADERS
 from penstock.registry.api import Registry
-from penstock.replication.peering import Peering
+from penstock.replication.peers.peering import Peering
 
 Outcome = pb.ElectLeadersResponse.Outcome
 ELECTED: Final = pb.ElectLeadersResponse.ELECTED

@@ -14,9 +14,9 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.model.ids import TopicPartition
 from penstock.net.clock import Clock
 from penstock.raft.membership import Node
-from penstock.replication.driver import Driver
-from penstock.replication.participant import Participant
-from penstock.replication.peering import Peering
+from penstock.replication.disk.driver import Driver
+from penstock.replication.peers.peering import Peering
+from penstock.replication.replica.participant import Participant
 
 logger = logging.getLogger(__name__)
 

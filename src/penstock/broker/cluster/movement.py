@@ -28,9 +28,9 @@ from penstock.raft.membership import Membership, Node
 from penstock.raft.reconfiguration import Kind, Situation, Step, is_reached, next_step
 from penstock.registry.api import Registry
 from penstock.registry.image import ClusterImage, PartitionImage
-from penstock.replication.driver import Driver
-from penstock.replication.participant import Participant
-from penstock.replication.replicas import Replicas
+from penstock.replication.disk.driver import Driver
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.participant import Participant
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from penstock.raft.membership import Node
 from penstock.raft.reconfiguration import is_reached
 from penstock.registry.api import Registry
 from penstock.registry.image import ClusterImage, TopicImage
-from penstock.replication.peering import Peering
+from penstock.replication.peers.peering import Peering
 
 _ANSWER_S_MAX: Final = 2.0
 _UNKNOWN: Final = -1

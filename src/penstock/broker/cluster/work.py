@@ -20,8 +20,8 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.topics.assignment import Assignment
 from penstock.model.ids import BrokerId
 from penstock.registry.api import Registry
-from penstock.replication.peering import Peering
-from penstock.replication.transport import Surroundings
+from penstock.replication.peers.peering import Peering
+from penstock.replication.replica.transport import Surroundings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 from penstock.broker.delay.store import DelayedStore
 from penstock.coordination.delay.records import Due
 from penstock.model.errors import PenstockError
-from penstock.storage.due_index import DueReader
-from penstock.storage.due_run import Entry
+from penstock.storage.due.index import DueReader
+from penstock.storage.due.run import Entry
 
 # Entries of all lanes that are looked at in one turn: a few milliseconds.
 _LOOKED_AT: Final = 2_000

@@ -26,9 +26,9 @@ from penstock.coordination.delay.records import CHECKPOINT, Head
 from penstock.model.errors import PenstockError
 from penstock.model.limits import MIB
 from penstock.net.clock import Clock
-from penstock.replication.flusher import Flusher
-from penstock.storage.due_index import scan
-from penstock.storage.due_run import Entry
+from penstock.replication.disk.flusher import Flusher
+from penstock.storage.due.index import scan
+from penstock.storage.due.run import Entry
 
 # So much may be of no use, beside as much as is of use.
 _SLACK_BYTES: Final = 64 * MIB

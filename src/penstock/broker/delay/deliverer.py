@@ -38,8 +38,8 @@ from penstock.coordination.delay.table import Lane
 from penstock.model.errors import UnknownTopic
 from penstock.net.clock import Clock
 from penstock.records.compression import Codec
-from penstock.storage.due_index import DueReader
-from penstock.storage.due_run import Entry
+from penstock.storage.due.index import DueReader
+from penstock.storage.due.run import Entry
 
 logger = logging.getLogger(__name__)
 

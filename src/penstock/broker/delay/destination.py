@@ -22,7 +22,7 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import APPEND_DUE, parse
 from penstock.records.header import BatchHeader, read_header, stamp_append_time
 from penstock.registry.api import Registry
-from penstock.replication.driver import Driver
+from penstock.replication.disk.driver import Driver
 
 EPOCH_SEQUENCES: Final = 2**31
 """Sequences are numbered from 0 in each epoch; so many messages, and the next epoch begins."""

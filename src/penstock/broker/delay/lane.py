@@ -37,7 +37,7 @@ from penstock.model.limits import KIB
 from penstock.net.clock import Clock
 from penstock.records import BatchBuilder
 from penstock.records.compression import Codec
-from penstock.storage.due_run import Entry
+from penstock.storage.due.run import Entry
 
 logger = logging.getLogger(__name__)
 

@@ -33,10 +33,10 @@ from penstock.model.errors import Busy, CorruptLog, InvalidRequest, PenstockErro
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.api import Registry
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.storage.due_index import LAST, DueReader
-from penstock.storage.due_run import Entry
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.storage.due.index import LAST, DueReader
+from penstock.storage.due.run import Entry
 
 logger = logging.getLogger(__name__)
 

@@ -31,9 +31,9 @@ from penstock.records import Message, decode_batch
 from penstock.records.header import HEADER_BYTES, check_batch
 from penstock.records.varint import read_varint
 from penstock.records.view import BatchView, batches
-from penstock.replication.flusher import Flusher
-from penstock.storage.due_index import DueIndex, SaveJob, discard
-from penstock.storage.files import Directory
+from penstock.replication.disk.flusher import Flusher
+from penstock.storage.due.index import DueIndex, SaveJob, discard
+from penstock.storage.files.files import Directory
 
 logger = logging.getLogger(__name__)
 

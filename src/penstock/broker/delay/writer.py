@@ -32,8 +32,8 @@ from penstock.model.errors import (
 from penstock.net.clock import Clock
 from penstock.records import build_batch
 from penstock.records.header import read_header
-from penstock.replication.driver import Driver
-from penstock.replication.replica import refusal
+from penstock.replication.disk.driver import Driver
+from penstock.replication.replica.replica import refusal
 
 Done = Callable[[PenstockError | None], None]
 ResultT = TypeVar("ResultT")

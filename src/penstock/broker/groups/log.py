@@ -33,8 +33,8 @@ from penstock.model.errors import (
 from penstock.model.limits import GROUP_RECORD_BYTES_MAX, MIB
 from penstock.net.clock import Clock
 from penstock.records.header import read_header
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
 
 logger = logging.getLogger(__name__)
 

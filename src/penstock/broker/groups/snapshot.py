@@ -23,9 +23,9 @@ from penstock.model.errors import BatchError, CorruptLog, StorageError
 from penstock.model.limits import MIB
 from penstock.records import BatchBuilder, Codec
 from penstock.records.view import batches
-from penstock.replication.replica import Replica
-from penstock.storage.files import Directory
-from penstock.storage.journal import read_journal, write_journal
+from penstock.replication.replica.replica import Replica
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import read_journal, write_journal
 
 logger = logging.getLogger(__name__)
 

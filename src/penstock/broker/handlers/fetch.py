@@ -15,7 +15,7 @@ from penstock.model.errors import InvalidRequest, OffsetOutOfRange, PenstockErro
 from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import parse
-from penstock.storage.slice import FileSlice
+from penstock.storage.segments.slice import FileSlice
 
 # Room in the answer's frame for its header and envelope.
 _FRAME_OVERHEAD: Final = 1 * KIB

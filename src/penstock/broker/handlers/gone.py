@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import OffsetOutOfRange
-from penstock.storage.removals import sentence
+from penstock.storage.log.removals import sentence
 
 
 def explained(error: OffsetOutOfRange, partition: Partition, offset: int) -> OffsetOutOfRange:

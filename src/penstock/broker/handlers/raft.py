@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.broker.clients.session import Session
-from penstock.replication.parcel import Parcel
-from penstock.replication.wire import decode
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.parcels.wire import decode
 
 
 class Receiver(Protocol):

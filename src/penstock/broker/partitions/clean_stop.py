@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from penstock.model.errors import CorruptLog
 from penstock.model.ids import TopicPartition
-from penstock.storage.files import Directory
-from penstock.storage.journal import read_journal, remove_journal, write_journal
-from penstock.storage.recovery import CleanEnd
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import read_journal, remove_journal, write_journal
+from penstock.storage.segments.recovery import CleanEnd
 
 logger = logging.getLogger(__name__)
 

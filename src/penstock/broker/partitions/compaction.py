@@ -1,8 +1,8 @@
 """Compaction in the background: which log is due, one at a time, the dirtiest first.
 
-How a log is compacted is `storage.compaction`'s. The invariant: while a compaction is at work in a
-partition's folder the partition is neither closed nor deleted; either waits until it has let go,
-which it does at its next batch.
+How a log is compacted is `storage.compaction.compaction`'s. The invariant: while a compaction is at
+work in a partition's folder the partition is neither closed nor deleted; either waits until it has
+let go, which it does at its next batch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.model.errors import CorruptLog, StorageError
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
-from penstock.replication.flusher import Flusher
-from penstock.storage.cleaning import Pace, Stopped
-from penstock.storage.compaction import (
+from penstock.replication.disk.flusher import Flusher
+from penstock.storage.compaction.cleaning import Pace, Stopped
+from penstock.storage.compaction.compaction import (
     Choice,
     Compaction,
     CompactionConfig,

@@ -14,8 +14,8 @@ from typing import Final
 
 from penstock.model.errors import CorruptLog
 from penstock.model.ids import TopicId
-from penstock.storage.files import Directory
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import read_journal, write_journal
 
 _JOURNAL: Final = "copies.journal"
 

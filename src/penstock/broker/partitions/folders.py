@@ -19,10 +19,10 @@ from typing import Final
 from penstock.broker.partitions.copies import Copies
 from penstock.model.errors import CorruptLog, InvalidTopic, StorageFailed
 from penstock.model.ids import TopicId, TopicPartition, check_topic_name
-from penstock.replication.saved_state import RAFT_JOURNAL
-from penstock.storage.files import Directory, typed
-from penstock.storage.journal import read_journal, remove_journal, write_journal
-from penstock.storage.segment import LOG_SUFFIX, open_stem
+from penstock.replication.replica.saved_state import RAFT_JOURNAL
+from penstock.storage.files.files import Directory, typed
+from penstock.storage.files.journal import read_journal, remove_journal, write_journal
+from penstock.storage.segments.segment import LOG_SUFFIX, open_stem
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.model.errors import StorageError
 from penstock.net.clock import Clock
-from penstock.replication.flusher import Flusher
-from penstock.storage import retention
+from penstock.replication.disk.flusher import Flusher
+from penstock.storage.log import retention
 
 logger = logging.getLogger(__name__)
 

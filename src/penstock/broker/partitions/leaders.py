@@ -1,8 +1,8 @@
 """Who leads a partition, as this broker knows it: itself, or the peer that claims so.
 
-Nobody is asked: leaders tell every broker what they lead (`replication.claims`), and this is where
-handlers look. The invariant: a partition that is found here is led here at this moment, as far as
-anybody can know; everything else is a refusal that says where to go.
+Nobody is asked: leaders tell every broker what they lead (`replication.peers.claims`), and this is
+where handlers look. The invariant: a partition that is found here is led here at this moment, as
+far as anybody can know; everything else is a refusal that says where to go.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from penstock.raft.membership import Node
 from penstock.records.header import check_produced
 from penstock.registry.api import Registry
 from penstock.registry.image import BrokerImage, TopicImage
-from penstock.replication.replicas import Leader as LeaderClaim
-from penstock.replication.replicas import Replicas
-from penstock.replication.transport import TIMING
+from penstock.replication.peers.replicas import Leader as LeaderClaim
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.transport import TIMING
 
 NO_BROKER: Final = BrokerId(-1)
 # Of a leader that nobody knows. Clients take it for no news, and an older term for outdated news.

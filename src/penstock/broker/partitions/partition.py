@@ -31,8 +31,8 @@ from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.model.topic_config import TopicConfig
 from penstock.net.clock import Clock
 from penstock.records.header import TRANSACTIONAL_FLAG, BatchHeader, check_produced
-from penstock.replication.replica import ACKS_ALL, Replica, refusal
-from penstock.storage.slice import FileSlice
+from penstock.replication.replica.replica import ACKS_ALL, Replica, refusal
+from penstock.storage.segments.slice import FileSlice
 
 
 class Append(ABC):

@@ -31,12 +31,12 @@ from penstock.model.removal import DeletedTopic
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
 from penstock.registry.image import TopicImage
-from penstock.replication.participant import Participant
-from penstock.replication.replica import Replica
-from penstock.replication.replicas import Replicas
-from penstock.replication.transport import Surroundings
-from penstock.storage.files import Directory
-from penstock.storage.log import Log, LogConfig
+from penstock.replication.peers.replicas import Replicas
+from penstock.replication.replica.participant import Participant
+from penstock.replication.replica.replica import Replica
+from penstock.replication.replica.transport import Surroundings
+from penstock.storage.files.files import Directory
+from penstock.storage.log.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
 

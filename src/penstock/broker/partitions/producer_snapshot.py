@@ -16,11 +16,11 @@ from penstock.broker.partitions.partition import Partition
 from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import CorruptLog, PenstockError, StorageError
 from penstock.model.ids import TopicId
-from penstock.replication.flusher import Flusher
-from penstock.replication.saved_state import read_reset
-from penstock.storage.files import Directory
-from penstock.storage.journal import read_journal, remove_journal, write_journal
-from penstock.storage.log import Log
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.replica.saved_state import read_reset
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import read_journal, remove_journal, write_journal
+from penstock.storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from penstock.model.errors import Busy, InternalError, NotLeader, PenstockError,
 from penstock.model.limits import CLAIM_WAIT_MS_MAX, CLAIM_WAITING_BYTES_MAX
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
-from penstock.replication.driver import Driver
+from penstock.replication.disk.driver import Driver
 
 logger = logging.getLogger(__name__)
 

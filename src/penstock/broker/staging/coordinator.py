@@ -44,9 +44,9 @@ from penstock.model.errors import (
 )
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.replication.participant import Participant
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.replica.participant import Participant
 
 logger = logging.getLogger(__name__)
 

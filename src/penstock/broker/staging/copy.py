@@ -21,7 +21,7 @@ from penstock.coordination.staging.records import Decision, StagedBatch
 from penstock.model.errors import Busy, CorruptLog, PenstockError, UnknownTopic
 from penstock.model.limits import MIB
 from penstock.records.header import read_header, write_header
-from penstock.replication.driver import Driver
+from penstock.replication.disk.driver import Driver
 
 # Read, numbered and written in one go: a few milliseconds, by size or by number.
 _CHUNK_BYTES: Final = 1 * MIB

@@ -30,9 +30,9 @@ from penstock.model.errors import (
 from penstock.model.limits import KIB, MIB
 from penstock.net.clock import Clock
 from penstock.records.header import read_header
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.replication.replica import Done
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.replica.replica import Done
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from penstock.registry.image import (
     ClusterImage,
     TopicImage,
 )
-from penstock.replication.saved_state import encode
+from penstock.replication.replica.saved_state import encode
 
 logger = logging.getLogger(__name__)
 

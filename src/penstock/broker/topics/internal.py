@@ -14,7 +14,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.topics.topics import Topics
 from penstock.model.errors import StorageError, UnknownTopic
 from penstock.model.ids import TopicPartition
-from penstock.storage.files import Directory
+from penstock.storage.files.files import Directory
 
 # Instead of the term of a topic that is yet to be made.
 UNMADE: Final = -1

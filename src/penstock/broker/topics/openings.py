@@ -26,7 +26,7 @@ from penstock.model.limits import DELAYED_HEADERS_PER_CALL_MAX, OPENING_BYTES_MA
 from penstock.records import Message, count_headers, decode_batch
 from penstock.records.header import BatchHeader, check_produced
 from penstock.records.plain import PlainBatch
-from penstock.replication.driver import Driver
+from penstock.replication.disk.driver import Driver
 
 
 class Opened(NamedTuple):

@@ -18,7 +18,7 @@ from penstock.model.ids import TopicId
 from penstock.net.clock import Clock
 from penstock.records.header import BatchHeader, check_produced
 from penstock.registry.image import TopicImage
-from penstock.replication.replica import ACKS_ALL
+from penstock.replication.replica.replica import ACKS_ALL
 
 # Topics whose settings are ready at hand: more than any write has.
 _TOPICS_MAX: Final = 100

@@ -19,9 +19,9 @@ from penstock.broker.data_folder import check_ours
 from penstock.model.errors import CorruptLog, InvalidConfig
 from penstock.model.limits import BROKER_ID_MAX, META_SERVERS_MAX
 from penstock.net.address import PORT_MAX
-from penstock.storage.files import typed
-from penstock.storage.journal import read_journal, write_journal
-from penstock.storage.os_files import OsDirectory, make_folder
+from penstock.storage.files.files import typed
+from penstock.storage.files.journal import read_journal, write_journal
+from penstock.storage.files.os_files import OsDirectory, make_folder
 
 _JOURNAL: Final = "cluster.journal"
 # The stamp of a broker's own folder, as `broker.data_folder` writes it.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.model.errors import InvalidConfig
-from penstock.storage.files import typed
+from penstock.storage.files.files import typed
 
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # What the server loads, by how the files' names begin; PySpark has hundreds more.

@@ -1,7 +1,7 @@
 """All that is known of delayed messages but the messages: a function of `__delayed`'s records.
 
 Every broker that has a copy of the topic has one, and applies to it what is committed, in order.
-Not which messages are due: they are too many, and are in `storage.due_index`. The invariants: the
+Not which messages are due: they are too many, and are in `storage.due.index`. The invariants: the
 frontier goes back only where an era begins, with nothing on its way; of a lane, everything up to
 `done` has arrived, and what is due and has not lies between that and the frontier; a table that was
 read from anywhere at or before a checkpoint is, from there on, the same as one that was read from

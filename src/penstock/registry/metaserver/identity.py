@@ -24,8 +24,8 @@ from penstock.registry.json_fields import (
     list_of,
     number,
 )
-from penstock.storage.files import Directory
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import read_journal, write_journal
 
 _JOURNAL: Final = "identity.journal"
 

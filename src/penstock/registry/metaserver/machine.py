@@ -40,10 +40,10 @@ from penstock.registry.metaserver.state import (
     decode_snapshot,
     encode_snapshot,
 )
-from penstock.replication.flusher import Flusher
-from penstock.replication.replica import Replica
-from penstock.storage.files import Directory
-from penstock.storage.journal import read_journal, write_journal
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.replica.replica import Replica
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import read_journal, write_journal
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Audience(Protocol):
 
 
 class MetaMachine:
-    """Implements `replication.replica.Listener`. All calls come from the event loop."""
+    """Implements `replication.replica.replica.Listener`. All calls come from the event loop."""
 
     def __init__(
         self,

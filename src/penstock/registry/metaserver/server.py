@@ -33,15 +33,15 @@ from penstock.registry.metaserver.identity import (
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS, MetaService
 from penstock.registry.metaserver.state import decode_snapshot
-from penstock.replication.complaints import Complaints
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.replication.parcel import Parcel
-from penstock.replication.peering import Peering
-from penstock.replication.replica import Replica
-from penstock.replication.transport import TIMING, Surroundings
-from penstock.storage.files import Directory, typed
-from penstock.storage.log import Log, LogConfig
+from penstock.replication.disk.complaints import Complaints
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.peers.peering import Peering
+from penstock.replication.replica.replica import Replica
+from penstock.replication.replica.transport import TIMING, Surroundings
+from penstock.storage.files.files import Directory, typed
+from penstock.storage.log.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
 

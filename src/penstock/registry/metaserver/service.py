@@ -48,8 +48,8 @@ from penstock.registry.metaserver.state import (
     Snapshot,
     encode_snapshot,
 )
-from penstock.replication.driver import Driver
-from penstock.replication.participant import Participant
+from penstock.replication.disk.driver import Driver
+from penstock.replication.replica.participant import Participant
 
 logger = logging.getLogger(__name__)
 

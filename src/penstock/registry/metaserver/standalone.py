@@ -24,10 +24,10 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.metaserver.server import MetaServer
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import ThreadFlusher
-from penstock.replication.wire import decode
-from penstock.storage.files import Directory
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import ThreadFlusher
+from penstock.replication.parcels.wire import decode
+from penstock.storage.files.files import Directory
 
 _META_CALLS: Final = frozenset(call.number for call in calls.META_CALLS)
 _DRAIN_S: Final = 5.0

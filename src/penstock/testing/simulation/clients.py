@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.model.errors import BatchError, PenstockError, UnknownProducer
 from penstock.model.limits import PRODUCER_WINDOW_BATCHES
-from penstock.replication.replica import ACKS_ALL
+from penstock.replication.replica.replica import ACKS_ALL
 from penstock.testing.simulation import checkers
 from penstock.testing.simulation.copies import held_batches
 from penstock.testing.simulation.machine import Machine

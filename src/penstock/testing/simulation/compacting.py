@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.model.errors import StorageError
-from penstock.replication.flusher import Flusher
-from penstock.storage.cleaning import Pace, Stopped
-from penstock.storage.compaction import Compaction, CompactionConfig, choose, read_cleaned_offset
-from penstock.storage.files import Directory
+from penstock.replication.disk.flusher import Flusher
+from penstock.storage.compaction.cleaning import Pace, Stopped
+from penstock.storage.compaction.compaction import (
+    Compaction,
+    CompactionConfig,
+    choose,
+    read_cleaned_offset,
+)
+from penstock.storage.files.files import Directory
 from penstock.testing.simulation.served import Served
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from penstock.model.errors import BatchError, StorageError
 from penstock.raft.membership import Node
 from penstock.records.view import batches
-from penstock.storage.log import Log
+from penstock.storage.log.log import Log
 
 _READ_BYTES: Final = 1 << 20
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from penstock.records.view import batches
-from penstock.storage.segment import LOG_SUFFIX
+from penstock.storage.segments.segment import LOG_SUFFIX
 from penstock.testing.simulated_disk import Operation
 from penstock.testing.simulation.cluster import Cluster
 from penstock.testing.simulation.machine import Machine

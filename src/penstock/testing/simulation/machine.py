@@ -13,8 +13,8 @@ from typing import Final
 
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
-from penstock.replication.flusher import Job
-from penstock.storage.log import CleanEnd
+from penstock.replication.disk.flusher import Job
+from penstock.storage.log.log import CleanEnd
 from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
 from penstock.testing.simulation.process import Process
 from penstock.testing.simulation.timeline import VirtualClock
@@ -238,7 +238,7 @@ class Machine:
 
 
 class Jobs:
-    """`replication.flusher.Flusher` of one life."""
+    """`replication.disk.flusher.Flusher` of one life."""
 
     def __init__(self, machine: Machine, life: int) -> None:
         self._machine = machine

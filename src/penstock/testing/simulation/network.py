@@ -4,7 +4,7 @@ A link goes one way, from one endpoint to another; brokers are endpoints by thei
 numbers above them. Not what is said, and not when faults come (`faults`). The invariant: what a
 client says arrives in order and once, or not at all, as on a connection; between brokers a parcel
 may also be doubled, overtaken or damaged where its checksums protect it, which is more than a
-connection does and no more than `replication.transport` allows.
+connection does and no more than `replication.replica.transport` allows.
 """
 
 from __future__ import annotations

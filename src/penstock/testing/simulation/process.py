@@ -21,18 +21,18 @@ from penstock.model.errors import CorruptLog, NotLeader, PenstockError, StorageE
 from penstock.model.ids import PartitionId
 from penstock.net.clock import Clock
 from penstock.raft.membership import Membership, Node
-from penstock.replication import wire
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import Flusher
-from penstock.replication.parcel import Parcel
-from penstock.replication.participant import Participant
-from penstock.replication.replica import Listener, Replica
-from penstock.replication.replicas import Leader, Replicas
-from penstock.replication.saved_state import RAFT_JOURNAL, encode
-from penstock.replication.transport import TIMING, Surroundings
-from penstock.storage.files import Directory
-from penstock.storage.journal import write_journal
-from penstock.storage.log import CleanEnd, Log, LogConfig
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import Flusher
+from penstock.replication.parcels import wire
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.peers.replicas import Leader, Replicas
+from penstock.replication.replica.participant import Participant
+from penstock.replication.replica.replica import Listener, Replica
+from penstock.replication.replica.saved_state import RAFT_JOURNAL, encode
+from penstock.replication.replica.transport import TIMING, Surroundings
+from penstock.storage.files.files import Directory
+from penstock.storage.files.journal import write_journal
+from penstock.storage.log.log import CleanEnd, Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation import checkers
 from penstock.testing.simulation.checkers import Violation
@@ -322,7 +322,7 @@ class Process:
             self.replicas.add_peer(there[0])
 
     def send(self, parcel: Parcel) -> None:
-        """`replication.replicas.Transport`."""
+        """`replication.peers.replicas.Transport`."""
         if self.machine.disk.crashed:
             return
         envelope, payloads = wire.encode(parcel)

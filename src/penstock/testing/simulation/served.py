@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.raft.membership import Membership, Node
-from penstock.replication.participant import Participant
-from penstock.replication.replica import Replica
+from penstock.replication.replica.participant import Participant
+from penstock.replication.replica.replica import Replica
 from penstock.testing.simulation.copies import Copy
 from penstock.testing.simulation.plan import PartitionPlan
 

@@ -17,7 +17,7 @@ from penstock.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from penstock.replication import wire
+from penstock.replication.parcels import wire
 
 
 def describe_parcel(envelope: bytes, payload: bytes) -> str:

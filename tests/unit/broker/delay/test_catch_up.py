@@ -10,8 +10,8 @@ from penstock.broker.delay import catch_up as catch_up_module
 from penstock.broker.delay.catch_up import CatchUp
 from penstock.coordination.delay.records import NOTHING_DUE, Due
 from penstock.model.errors import CorruptLog, PenstockError
-from penstock.storage.due_index import DueReader
-from penstock.storage.due_run import Entry
+from penstock.storage.due.index import DueReader
+from penstock.storage.due.run import Entry
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.delay.delay_harness import Life, living
 

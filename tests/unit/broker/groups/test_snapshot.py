@@ -14,7 +14,7 @@ from penstock.coordination.group.shared.states import KeptState
 from penstock.coordination.group.table import Checkpoint
 from penstock.model.errors import CorruptLog
 from penstock.records.view import batches
-from penstock.storage.journal import write_journal
+from penstock.storage.files.journal import write_journal
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.group_harness import Life, living
 

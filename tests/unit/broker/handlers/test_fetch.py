@@ -16,8 +16,8 @@ from penstock.net.address import parse_address
 from penstock.net.channel import connect_channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.storage.compacted import COMPACTION_JOURNAL
-from penstock.storage.journal import write_journal
+from penstock.storage.files.journal import write_journal
+from penstock.storage.log.compacted import COMPACTION_JOURNAL
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import RawClient, batch, running
 

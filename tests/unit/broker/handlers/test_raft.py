@@ -9,10 +9,10 @@ from penstock.model.errors import InvalidRequest, MalformedFrame, UnknownCall
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.raft.membership import Node
-from penstock.replication.driver import Driver
-from penstock.replication.parcel import Heartbeat, Parcel
-from penstock.replication.peering import Peering
-from penstock.replication.wire import encode
+from penstock.replication.disk.driver import Driver
+from penstock.replication.parcels.parcel import Heartbeat, Parcel
+from penstock.replication.parcels.wire import encode
+from penstock.replication.peers.peering import Peering
 from tests.support import ManualClock, running
 
 ME = Node(1, 7)

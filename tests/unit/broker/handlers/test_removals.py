@@ -15,7 +15,7 @@ from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from penstock.storage.removals import REMOVALS_JOURNAL
+from penstock.storage.log.removals import REMOVALS_JOURNAL
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.kafka_support import connect
 from tests.support import ManualClock, RawClient, batch, running

@@ -16,9 +16,9 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder
 from penstock.records.view import batches
-from penstock.storage import cleaning
-from penstock.storage.cleaning import read_batches
-from penstock.storage.recovery import CLEANED_NAME
+from penstock.storage.compaction import cleaning
+from penstock.storage.compaction.cleaning import read_batches
+from penstock.storage.segments.recovery import CLEANED_NAME
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock, RawClient, allow_small_segments, running
 

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.broker.partitions.folders import TopicFolders
 from penstock.model.ids import TopicId, TopicPartition
-from penstock.replication.saved_state import RAFT_JOURNAL
-from penstock.storage.journal import read_journal, write_journal
+from penstock.replication.replica.saved_state import RAFT_JOURNAL
+from penstock.storage.files.journal import read_journal, write_journal
 from penstock.testing.simulated_disk import SimulatedDisk
 
 ID = TopicId("ab" * 16)

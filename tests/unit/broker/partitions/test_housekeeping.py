@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.storage.recovery import log_files
-from penstock.storage.start_offset import write_start_offset
+from penstock.storage.log.start_offset import write_start_offset
+from penstock.storage.segments.recovery import log_files
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import ManualClock, RawClient, batch, running
 

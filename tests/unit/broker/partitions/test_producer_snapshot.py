@@ -16,7 +16,7 @@ from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
 from penstock.raft.messages import AppendRequest, ResetRequest, VoteAnswer
-from penstock.replication.copying import read_batches
+from penstock.replication.replica.copying import read_batches
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.support import batch
 from tests.unit.replication.harness import ME, OTHER, THIRD, One, made

@@ -16,7 +16,7 @@ from penstock.model.errors import (
 )
 from penstock.model.ids import BrokerId
 from penstock.raft.membership import Membership, Node
-from penstock.replication.participant import Participant
+from penstock.replication.replica.participant import Participant
 from penstock.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.staging_harness import Life, living
 

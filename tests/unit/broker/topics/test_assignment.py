@@ -18,8 +18,8 @@ from penstock.broker.topics.topics import Topics
 from penstock.model.errors import NotLeader, PenstockError, TopicExists, UnknownTopic
 from penstock.model.ids import BrokerId
 from penstock.records.header import read_header
-from penstock.replication.driver import Driver
-from penstock.replication.flusher import ThreadFlusher
+from penstock.replication.disk.driver import Driver
+from penstock.replication.disk.flusher import ThreadFlusher
 from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.registry_support import SharedFacts, broker, ids
 from tests.support import CONFIG, ManualClock, alone, batch

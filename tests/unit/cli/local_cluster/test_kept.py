@@ -11,8 +11,8 @@ import pytest
 from penstock.broker.config import BrokerConfig
 from penstock.cli.local_cluster.kept import Kept, check_single, command_of, read_kept, write_kept
 from penstock.model.errors import CorruptLog, InvalidConfig
-from penstock.storage.journal import write_journal
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.journal import write_journal
+from penstock.storage.files.os_files import OsDirectory
 
 KEPT = Kept(registry="meta", voters=(1, 2), ports={1: (9092,), 2: (9093,)})
 

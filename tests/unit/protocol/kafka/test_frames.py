@@ -32,7 +32,7 @@ from penstock.protocol.kafka.messages.fetch import (
     PartitionData,
 )
 from penstock.protocol.kafka.messages.heartbeat import HeartbeatResponse
-from penstock.storage.slice import FileSlice
+from penstock.storage.segments.slice import FileSlice
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "kafka"
 RECORDED = sorted(GOLDEN.glob("*.hex"))

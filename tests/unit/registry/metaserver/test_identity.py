@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import CorruptFacts, InvalidConfig
 from penstock.registry.metaserver.identity import read_or_make_identity, write_identity
-from penstock.storage.journal import write_journal
+from penstock.storage.files.journal import write_journal
 from penstock.testing.simulated_disk import SimulatedDisk
 
 

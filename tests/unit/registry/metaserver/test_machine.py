@@ -11,7 +11,7 @@ from penstock.registry.facts import ReserveProducerIds
 from penstock.registry.metaserver.entries import new_entry
 from penstock.registry.metaserver.machine import SNAPSHOT
 from penstock.registry.metaserver.state import Outcome, decode_snapshot
-from penstock.storage.journal import read_journal, write_journal
+from penstock.storage.files.journal import read_journal, write_journal
 from tests.meta_support import CLUSTER, Host, Quorum
 
 

@@ -30,7 +30,7 @@ from penstock.registry.facts import (
 from penstock.registry.image import BrokerImage
 from penstock.registry.metaserver import feed
 from penstock.registry.metaserver.entries import Confirm, decode_entry, new_entry
-from penstock.replication.transport import TIMING
+from penstock.replication.replica.transport import TIMING
 from tests.meta_support import CLUSTER, SESSION_MS, Host, Quorum
 from tests.registry_support import broker, ids
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.raft.membership import Membership, Node
 from penstock.raft.terms import TermHistory, TermStart
-from penstock.storage.log import Log, LogConfig
+from penstock.storage.log.log import Log, LogConfig
 from penstock.testing.simulated_disk import SimulatedDisk
 from penstock.testing.simulation import checkers
 from penstock.testing.simulation.checkers import Truth, Violation

@@ -40,7 +40,7 @@ from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX, SHARES_MAX
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
-from penstock.replication.transport import TIMING
+from penstock.replication.replica.transport import TIMING
 
 logger = logging.getLogger(__name__)
 

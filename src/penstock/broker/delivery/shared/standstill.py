@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from penstock.replication.transport import TIMING
+from penstock.replication.replica.transport import TIMING
 
 _BEAT_S: Final = 0.1
 # Others do not even think of an election in this time.

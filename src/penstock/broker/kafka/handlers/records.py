@@ -18,7 +18,7 @@ from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from penstock.replication.replica import Replica
+from penstock.replication.replica.replica import Replica
 
 _ALL: Final = -1
 

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.model import topic_config
 from penstock.model.errors import InvalidConfig
 from penstock.model.topic_config import INT64_MAX
-from penstock.replication.catch_up import BYTES_PER_S_DEFAULT
+from penstock.replication.replica.catch_up import BYTES_PER_S_DEFAULT
 
 
 class SettingType(IntEnum):

@@ -20,7 +20,7 @@ from penstock.protocol.kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
-from penstock.storage.os_files import OsDirectory
+from penstock.storage.files.os_files import OsDirectory
 from tests.kafka_support import kafka_running
 from tests.support import batch
 from tests.unit.broker.kafka.talk import codes, create, fill

@@ -1,0 +1,1 @@
+"""The registry on ZooKeeper (R-REP-4)."""

@@ -1,0 +1,1 @@
+"""What brokers tell each other about partitions, and as which bytes."""

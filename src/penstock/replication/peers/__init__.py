@@ -1,0 +1,1 @@
+"""A broker among the others: all of its copies, the links to the peers, who leads what."""

@@ -1,0 +1,1 @@
+"""Which message is due next, of more than fit in memory: sorted runs on disk."""
