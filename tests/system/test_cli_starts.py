@@ -55,7 +55,7 @@ def test_each_command_imports_what_it_needs() -> None:
         for path in sorted(folder.rglob("*.py"))
         if (names := imported_by_functions(path))
     }
-    assert later["penstock.cli.up"][-1:] == ["penstock.broker.broker"]
+    assert later["penstock.cli.commands.up"][-1:] == ["penstock.broker.broker"]
     starts = [
         [sys.executable, "-c", START, json.dumps(later), command, "--help"]
         for command in (*_COMMANDS, *_GROUPS)

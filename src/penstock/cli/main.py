@@ -22,27 +22,27 @@ from penstock.spark.errors import NOT_INSTALLED, is_not_installed
 
 # Each with the module that has a function of its name; in the order in which help shows them.
 _COMMANDS: Final = {
-    "up": "up",
-    "produce": "produce",
-    "consume": "consume",
-    "request": "request",
-    "subscriptions": "groups",
-    "inspect": "inspect",
-    "bench": "bench",
-    "demo": "demo",
-    "metaserver": "metaserver",
+    "up": "commands.up",
+    "produce": "commands.produce",
+    "consume": "commands.consume",
+    "request": "commands.request",
+    "subscriptions": "commands.groups",
+    "inspect": "commands.inspect",
+    "bench": "commands.bench",
+    "demo": "demo.command",
+    "metaserver": "commands.metaserver",
 }
 # Each with the module whose `app` has its commands.
 _GROUPS: Final = {
-    "topics": "topics",
-    "cluster": "cluster",
-    "clients": "clients",
-    "groups": "groups",
-    "dead-letters": "dead_letters",
-    "offsets": "offsets",
-    "delayed": "delayed",
-    "schedules": "schedules",
-    "pipeline": "pipeline",
+    "topics": "commands.topics",
+    "cluster": "commands.cluster",
+    "clients": "commands.clients",
+    "groups": "commands.groups",
+    "dead-letters": "commands.dead_letters",
+    "offsets": "commands.offsets",
+    "delayed": "commands.delayed",
+    "schedules": "commands.schedules",
+    "pipeline": "pipeline.command",
 }
 
 

@@ -1,7 +1,7 @@
 """A meta server in a process of its own: a port, and nothing else behind it (R-REP-5).
 
-Not the command (`cli.metaserver`). The invariant: it answers Hello, Ping, what meta servers say to
-each other and what brokers ask of them; everything else is refused with a sentence.
+Not the command (`cli.commands.metaserver`). The invariant: it answers Hello, Ping, what meta
+servers say to each other and what brokers ask of them; everything else is refused with a sentence.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from penstock.cli.output import INTERRUPTED, note, progress, show_json
-from penstock.cli.pipeline_common import MASTER_DEFAULT, Debug, Master, Stopping, one_sentence
+from penstock.cli.pipeline.common import MASTER_DEFAULT, Debug, Master, Stopping, one_sentence
 from penstock.cli.quantities import duration_ms, moment_ms
 from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from penstock.model.errors import InvalidRequest

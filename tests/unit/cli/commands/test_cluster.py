@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.cluster import _brokers, _left_text
+from penstock.cli.commands.cluster import _brokers, _left_text
 from penstock.cli.main import make_app
 from penstock.model.errors import InvalidRequest
 from tests.unit.cli.statuses import COPYING, WELL

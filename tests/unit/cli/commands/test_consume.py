@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock import connect
-from penstock.cli.consume import _consume, _Job
+from penstock.cli.commands.consume import _consume, _Job
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from tests.support import ManualClock, batch, running

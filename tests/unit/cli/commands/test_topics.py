@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.topics import GROUPS
+from penstock.cli.commands.topics import GROUPS
 from penstock.model.topic_config import NAMES
 
 

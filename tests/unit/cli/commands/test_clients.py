@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.clients import _client_row, _stream_rows, _streams
+from penstock.cli.commands.clients import _client_row, _stream_rows, _streams
 from penstock.client.admin.clients import ClientStatus, StreamStatus
 
 STREAM = StreamStatus(

@@ -1,7 +1,7 @@
 """`penstock cluster status` as it is shown: brokers, what is wrong with partitions, what to do.
 
-Not the asking: `cli.cluster` does. The invariant: nothing that is wrong is left out, if only as a
-number, and everything that somebody has to do something about says what.
+Not the asking: `cli.commands.cluster` does. The invariant: nothing that is wrong is left out, if
+only as a number, and everything that somebody has to do something about says what.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.broker_process import BrokerProcess
+from penstock.cli.commands.produce import Compression
+from penstock.cli.demo.broker_process import BrokerProcess
 from penstock.cli.output import progress, show_json, show_table
-from penstock.cli.produce import Compression
 from penstock.cli.runtime import Json, connected, run
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from penstock.cli.output import FAILED, note, progress, say, show_json, show_table
-from penstock.cli.pipeline_common import MASTER_DEFAULT, Debug, Master, one_sentence
+from penstock.cli.pipeline.common import MASTER_DEFAULT, Debug, Master, one_sentence
 from penstock.cli.quantities import moment_ms, moment_text
 from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.output import INTERRUPTED
-from penstock.cli.pipeline_common import MASTER_DEFAULT, Debug, Master, one_sentence
+from penstock.cli.pipeline.common import MASTER_DEFAULT, Debug, Master, one_sentence
 from penstock.cli.quantities import duration_ms, size_bytes
 from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from penstock.model.errors import InvalidRequest
@@ -50,7 +50,7 @@ def archive(
         interval_ms, target_bytes = duration_ms(every), size_bytes(target_file_bytes)
         if interval_ms <= 0 or target_bytes <= 0:
             raise InvalidRequest("--every and --target-file-bytes must be more than nothing.")
-        from penstock.cli.pipeline_output import PipelineOutput
+        from penstock.cli.pipeline.output import PipelineOutput
         from penstock.spark.pipeline.archive import ArchiveOptions
         from penstock.spark.pipeline.archive import archive as run_archive
         from penstock.spark.pipeline.run import SparkPlace

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from penstock.cli.proof import Found, Place, Verdict, key_of, prove, value_of
+from penstock.cli.demo.proof import Found, Place, Verdict, key_of, prove, value_of
 
 PARTITIONS = 3
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 import typer
 
-from penstock.cli.pipeline_common import Stopping, one_sentence
+from penstock.cli.pipeline.common import Stopping, one_sentence
 from penstock.model.errors import InvalidConfig
 
 

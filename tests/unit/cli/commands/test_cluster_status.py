@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cli.cluster_status import advice, show_status, status_json, troubles
+from penstock.cli.commands.cluster_status import advice, show_status, status_json, troubles
 from penstock.client.admin.cluster import (
     BrokerStatus,
     ClusterStatus,

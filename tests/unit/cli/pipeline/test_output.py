@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cli.pipeline_output import PipelineOutput
+from penstock.cli.pipeline.output import PipelineOutput
 from penstock.spark.pipeline.progress import BatchProgress
 
 PROGRESS = BatchProgress(

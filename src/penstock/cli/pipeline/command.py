@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli import pipeline_archive, pipeline_inspect, pipeline_replay
 from penstock.cli.output import FAILED, INTERRUPTED, note, show_json
-from penstock.cli.pipeline_common import MASTER_DEFAULT, Debug, Master, one_sentence
+from penstock.cli.pipeline import archive as pipeline_archive
+from penstock.cli.pipeline import inspect as pipeline_inspect
+from penstock.cli.pipeline import replay as pipeline_replay
+from penstock.cli.pipeline.common import MASTER_DEFAULT, Debug, Master, one_sentence
 from penstock.cli.runtime import Json
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def run(
       penstock pipeline run orders.toml --master spark://10.0.0.1:7077
       penstock pipeline run orders.toml --set sources.orders.topic=test --checkpoint test
     """
-    from penstock.cli.pipeline_output import PipelineOutput
+    from penstock.cli.pipeline.output import PipelineOutput
     from penstock.spark.pipeline.load import Flags
 
     flags = Flags(assignments=set_ or [], checkpoint=checkpoint, is_once=once)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli.cluster_status import (
+from penstock.cli.commands.cluster_status import (
     list_text,
     partitions_text,
     show_some,

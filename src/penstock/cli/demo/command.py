@@ -3,7 +3,7 @@
 A real broker in a process of its own, a producer and a consumer here. The broker is ended by
 SIGKILL half way and started again on the same folder and port; neither the producer nor the
 consumer is told. Then everything is read again and compared with the acknowledgements (`proof`),
-and where there is Spark the orders become totals and a report (`demo_pipeline`).
+and where there is Spark the orders become totals and a report (`pipeline`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from penstock.cli import demo_pipeline
-from penstock.cli.broker_process import BrokerProcess
+from penstock.cli.demo import pipeline as demo_pipeline
+from penstock.cli.demo.broker_process import BrokerProcess
+from penstock.cli.demo.proof import Found, Place, Verdict, amount_of, key_of, prove, value_of
 from penstock.cli.output import FAILED, progress, say, show_json, show_table
-from penstock.cli.proof import Found, Place, Verdict, amount_of, key_of, prove, value_of
 from penstock.cli.runtime import Json, connected, run
 
 if TYPE_CHECKING:

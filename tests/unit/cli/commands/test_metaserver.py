@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.metaserver import metaserver
+from penstock.cli.commands.metaserver import metaserver
 from penstock.model.errors import InvalidConfig
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.cli.dead_letters import _letter_json, _letter_row, _parse_moment, _text
+from penstock.cli.commands.dead_letters import _letter_json, _letter_row, _parse_moment, _text
 from penstock.model.dead_letter import DeadLetter
 from penstock.model.errors import InvalidRequest
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.output import note, say, show_json, show_table
-from penstock.cli.pipeline_common import Stopping
+from penstock.cli.pipeline.common import Stopping
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import make_app
-from penstock.cli.pipeline_inspect import show
+from penstock.cli.pipeline.inspect import show
 from penstock.spark.inspection import Inspection, InspectOptions
 from penstock.spark.inspection.tables import LagRow, Tables
 from tests.unit.spark.inspection.report.test_page import FINDING, full_tables

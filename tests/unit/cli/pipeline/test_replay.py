@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.pipeline_replay import _is_folder, parse_offsets, parse_rate, parse_shift
+from penstock.cli.pipeline.replay import _is_folder, parse_offsets, parse_rate, parse_shift
 from penstock.model.errors import InvalidRequest
 
 

@@ -1,0 +1,1 @@
+"""`penstock pipeline`: pipelines on Spark, and what they show."""
