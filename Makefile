@@ -74,7 +74,7 @@ FIRST ?= 0
 
 sim: setup  ## Simulate SEEDS=n clusters, each from a seed, and check what must hold
 	@echo "==> $(SEEDS) simulated clusters"
-	@$(BIN)/python -m penstock.testing.simulation --processes $(WORKERS) \
+	@$(BIN)/python -m tests.kit.simulation --processes $(WORKERS) \
 		--seeds $(FIRST):$$(( $(FIRST) + $(SEEDS) ))
 
 mutations: setup  ## Plant known bugs one at a time, and show what notices each: half an hour

@@ -16,9 +16,9 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests import schedule, tiers, warm_processes
-from tests.first_time import first_time, is_wanted
-from tests.warm_processes import warm
+from tests.kit.runs import schedule, tiers, warm_processes
+from tests.kit.runs.first_time import first_time, is_wanted
+from tests.kit.runs.warm_processes import warm
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("without haste", deadline=None)

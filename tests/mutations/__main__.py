@@ -98,7 +98,7 @@ def judge(mutation: Mutation, seeds: int) -> Verdict:
 
 def noticed_by_simulation(seeds: int, environment: dict[str, str]) -> str:
     """What the simulation says of the first seed that fails; empty if none does."""
-    command = ["-m", "penstock.testing.simulation", "--seeds", f"0:{seeds}", "--until-failure"]
+    command = ["-m", "tests.kit.simulation", "--seeds", f"0:{seeds}", "--until-failure"]
     output = complaint([*command, "--processes", "1"], environment, SIMULATION_S_MAX)
     found = re.search(r"^seed (\d+): (.*)$", output, re.MULTILINE)
     return f"seed {int(found[1]) + 1}: {found[2]}" if found else last_line(output)

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.storage.compaction.compaction import Compaction, choose, read_cleaned_offset
 from penstock.storage.log.log import Log
 from penstock.storage.log.verify import verify
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.unit.storage.compacting import (
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
+from tests.kit.storage.compacting import (
     ALWAYS,
     DELETE_RETENTION_MS,
     TIRELESS,
@@ -26,7 +26,7 @@ from tests.unit.storage.compacting import (
     put,
     seal,
 )
-from tests.unit.storage.harness import CONFIG, NOW_MS
+from tests.kit.storage.logs import CONFIG, NOW_MS
 
 KEYS = st.one_of(
     st.none(),

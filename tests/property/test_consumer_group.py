@@ -21,7 +21,7 @@ from penstock.coordination.group.consumer.messages import (
     ConsumerHeartbeatAnswer,
 )
 from penstock.model.errors import GroupFull, UnreleasedInstance
-from tests.consumer_model import ConsumerModel, GroupWithRecords, run_rounds
+from tests.kit.models.consumer_group import ConsumerModel, GroupWithRecords, run_rounds
 
 TOPICS = ("ta", "tb", "tc")
 ROUNDS_MAX = 10

@@ -17,8 +17,8 @@ from penstock.spark import folder_pieces
 from penstock.spark.folder_log import PartitionLog
 from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.log.log import Log
-from tests.unit.storage.compacting import compact, due, keyed_batch, put
-from tests.unit.storage.harness import delete_records, flush, open_log, read_all
+from tests.kit.storage.compacting import compact, due, keyed_batch, put
+from tests.kit.storage.logs import delete_records, flush, open_log, read_all
 
 Row = tuple[int, int]
 

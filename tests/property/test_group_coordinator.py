@@ -13,7 +13,7 @@ from penstock.coordination.group.classic.messages import GroupState, LeaveReques
 from penstock.coordination.group.effects import Record
 from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import PenstockError
-from tests.unit.coordination.group.harness import CONFIG, RETENTION_MS, Shell
+from tests.kit.models.group_coordinator import CONFIG, RETENTION_MS, Shell
 
 GROUPS = st.sampled_from(["a", "b", "c"])
 TOPICS = st.sampled_from(["orders", "events"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import MalformedFrame, ProtocolError
 from penstock.protocol.kafka.frames import body_position, encode_answer, measure, read_head
-from tests.kafka_samples import (
+from tests.kit.records.kafka_messages import (
     FORMS,
     Form,
     Samples,

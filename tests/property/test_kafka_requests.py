@@ -20,8 +20,8 @@ from penstock.net.address import TcpAddress, parse_address
 from penstock.protocol.kafka.apis import API_VERSIONS, APIS, METADATA, Api
 from penstock.protocol.kafka.codec import read_message
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.kafka_samples import Form, Samples
-from tests.support import running
+from tests.kit.broker.running import running
+from tests.kit.records.kafka_messages import Form, Samples
 
 SAMPLES = 4
 # A join or a fetch may wait for minutes: then there is no answer, and that is one too.

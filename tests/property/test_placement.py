@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.registry.facts import Replicas
 from penstock.registry.image import BrokerImage
 from penstock.registry.placement import balance, change_replication, evacuate, place
-from tests.registry_support import (
+from tests.kit.registry.facts import (
     Topics,
     broker,
     cluster,

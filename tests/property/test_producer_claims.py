@@ -28,7 +28,7 @@ from penstock.coordination.group.exclusivity import (
 from penstock.coordination.group.records import read_key
 from penstock.coordination.producers.exclusivity import ClaimView, Verdict
 from penstock.model.limits import CLAIM_VALID_MS
-from tests.tiers import seeds
+from tests.kit.runs.tiers import seeds
 
 TOPIC = "orders"
 SEEDS = 150

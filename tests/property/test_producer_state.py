@@ -14,7 +14,7 @@ import pytest
 
 from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import OutOfOrderSequence, UnknownProducer
-from tests.tiers import seeds
+from tests.kit.runs.tiers import seeds
 
 SEEDS = 800
 PARTS = 4

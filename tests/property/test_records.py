@@ -21,9 +21,9 @@ from penstock.records.header import (
     write_header,
 )
 from penstock.records.view import batches
-from tests.unit.records.column_rows import outgoing, rows_of
-from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
-from tests.unit.records.oracles import (
+from tests.kit.records.column_rows import outgoing, rows_of
+from tests.kit.records.implementations import IMPLEMENTATIONS, Implementation
+from tests.kit.records.oracles import (
     Record,
     aiokafka_build,
     aiokafka_read,

@@ -18,7 +18,7 @@ from penstock.coordination.delivery.message_details import MessageDetails
 from penstock.coordination.delivery.shared_partition import SharePartition, Snapshot
 from penstock.coordination.delivery.shared_settings import Settlement, ShareSettings
 from penstock.model.delivery_errors import UnknownLease
-from tests.share_model import (
+from tests.kit.models.shared_partition import (
     DONE,
     DOUBT,
     DYING,
@@ -28,7 +28,7 @@ from tests.share_model import (
     ModelMessage,
     ShareModel,
 )
-from tests.tiers import seeds
+from tests.kit.runs.tiers import seeds
 
 SEEDS = 400
 PARTS = 4

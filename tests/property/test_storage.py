@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.records.header import check_batch
 from penstock.storage.log.log import CleanEnd, Log
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.unit.storage.harness import CONFIG, NOW_MS, delete_records, make_batch, split
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
+from tests.kit.storage.logs import CONFIG, NOW_MS, delete_records, make_batch, split
 
 PERSISTENCE = st.one_of(st.sampled_from(["lost", "kept"]), st.integers(0, 1000))
 

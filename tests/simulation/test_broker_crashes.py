@@ -23,8 +23,14 @@ import pytest
 from penstock.model.errors import OffsetOutOfRange, UnknownTopic
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.support import RawClient, allow_small_segments, batch, live_until_crash, running
+from tests.kit.broker.running import (
+    RawClient,
+    allow_small_segments,
+    batch,
+    live_until_crash,
+    running,
+)
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
 
 # So that a segment holds two batches.
 SEGMENT_BYTES = 1024

@@ -18,8 +18,8 @@ from penstock.model.errors import PenstockError, StorageError, StorageFailed
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.embedded import EmbeddedRegistry
-from penstock.testing.simulated_disk import SimulatedDirectory, SimulatedDisk, SimulatedFile
-from tests.support import ManualClock, RawClient, allow_small_segments, batch, running
+from tests.kit.broker.running import ManualClock, RawClient, allow_small_segments, batch, running
+from tests.kit.simulated_disk import SimulatedDirectory, SimulatedDisk, SimulatedFile
 
 
 class Gate:

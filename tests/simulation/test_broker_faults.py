@@ -17,8 +17,8 @@ from penstock.model.errors import PenstockError, StorageError, StorageFailed
 from penstock.model.topic_config import TopicConfig
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk, SimulatedFile
-from tests.support import CONFIG, RawClient, allow_small_segments, batch, running
+from tests.kit.broker.running import CONFIG, RawClient, allow_small_segments, batch, running
+from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk, SimulatedFile
 
 
 async def committed(client: RawClient, group: str) -> list[int]:

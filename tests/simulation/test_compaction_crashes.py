@@ -21,9 +21,8 @@ from penstock.storage.log.log import Log
 from penstock.storage.log.verify import verify
 from penstock.storage.segments.recovery import CLEANED_NAME
 from penstock.storage.segments.segment import rebuild_index
-from penstock.testing.simulated_disk import Operation, Persistence, SimulatedCrash, SimulatedDisk
-from tests.simulation.test_storage_crashes import columns, mixed
-from tests.unit.storage.compacting import (
+from tests.kit.simulated_disk import Operation, Persistence, SimulatedCrash, SimulatedDisk
+from tests.kit.storage.compacting import (
     DELETE_RETENTION_MS,
     Entry,
     begin,
@@ -34,7 +33,8 @@ from tests.unit.storage.compacting import (
     put,
     seal,
 )
-from tests.unit.storage.harness import CONFIG, NOW_MS
+from tests.kit.storage.logs import CONFIG, NOW_MS
+from tests.simulation.test_storage_crashes import columns, mixed
 
 PERSISTENCES: list[Persistence] = ["lost", "kept", 1, 2]
 # Operations that change files; each may fail in the middle of a compaction.

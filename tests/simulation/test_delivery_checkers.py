@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.delivery_history import (
+from tests.kit.histories.leases import (
     ACKNOWLEDGE,
     EXTEND,
     FAIL,

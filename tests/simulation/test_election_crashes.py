@@ -25,9 +25,9 @@ from penstock.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
-from penstock.testing.simulation.copies import Copy
-from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
+from tests.kit.replication.replica import ME, OTHER, THIRD, One, made
+from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
+from tests.kit.simulation.copies import Copy
 
 # The disk keeps of what was not flushed nothing, all or some.
 WAYS: tuple[Persistence, ...] = ("lost", "kept", 1, 2, 3)

@@ -42,9 +42,9 @@ from penstock.protocol.kafka.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.kafka_support import KafkaClient, connect
-from tests.support import live_until_crash, running
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.running import live_until_crash, running
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
 
 # The disk keeps of what was not flushed nothing, all or some.
 WAYS = ("lost", "kept", "some")

@@ -16,8 +16,8 @@ from penstock.model.removal import Removal, RemovalCause
 from penstock.records.header import check_batch
 from penstock.storage.log.log import Log
 from penstock.storage.log.retention import Outlived, removals
-from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
-from tests.unit.storage.harness import CONFIG, NOW_MS, make_batch
+from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
+from tests.kit.storage.logs import CONFIG, NOW_MS, make_batch
 
 PERSISTENCES: list[Persistence] = ["lost", "kept", *range(1, 7)]
 

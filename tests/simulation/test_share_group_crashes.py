@@ -20,10 +20,10 @@ from penstock.broker.handlers.groups.shared import read_share, write_share
 from penstock.coordination.group.shared.messages import ShareReset
 from penstock.model.errors import UnknownGroup
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.share_support import share_heartbeat
-from tests.support import live_until_crash
-from tests.unit.broker.group_harness import Life, living
+from tests.kit.broker.groups import Life, living
+from tests.kit.broker.running import live_until_crash
+from tests.kit.models.told_members import share_heartbeat
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
 
 WAYS = ("lost", "kept", "some")
 

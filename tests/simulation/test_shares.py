@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.delivery_history import shown
-from tests.simulation.share_bugs import BUGS, a_former_leader_is_not_thought_of
-from tests.simulation.share_members import LEASE_MS, Connection, Member, Question
-from tests.simulation.share_world import SimulatedBroker, World, run
-from tests.tiers import seeds
+from tests.kit.histories.leases import shown
+from tests.kit.runs.tiers import seeds
+from tests.kit.simulation.shared.bugs import BUGS, a_former_leader_is_not_thought_of
+from tests.kit.simulation.shared.members import LEASE_MS, Connection, Member, Question
+from tests.kit.simulation.shared.world import SimulatedBroker, World, run
 
 SEEDS_WITH_BUG_MAX = 150
 SEEDS = int(os.environ.get("SHARE_SEEDS", "150"))

@@ -20,7 +20,7 @@ from penstock.replication.replica.participant import Participant
 from penstock.replication.replica.replica import Replica
 from penstock.replication.replica.transport import TIMING, Surroundings
 from penstock.storage.log.log import Log, LogConfig
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 NODES = [Node(broker, 1) for broker in (1, 2, 3)]
 LOG_CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)

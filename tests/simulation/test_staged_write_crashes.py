@@ -24,8 +24,14 @@ from penstock.broker.staging import log as staging_log
 from penstock.model.errors import StagedBatchesMissing
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.support import RawClient, allow_small_segments, batch, live_until_crash, running
+from tests.kit.broker.running import (
+    RawClient,
+    allow_small_segments,
+    batch,
+    live_until_crash,
+    running,
+)
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
 
 # The disk keeps of what was not flushed nothing, all or some.
 WAYS = ("lost", "kept", "some")

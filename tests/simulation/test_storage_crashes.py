@@ -19,8 +19,8 @@ from penstock.storage.log.start_offset import read_start_offset
 from penstock.storage.log.verify import verify
 from penstock.storage.segments.index import SegmentIndex, read_index
 from penstock.storage.segments.segment import rebuild_index
-from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
-from tests.unit.storage.harness import CONFIG, NOW_MS, make_batch, read_all
+from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
+from tests.kit.storage.logs import CONFIG, NOW_MS, make_batch, read_all
 
 PERSISTENCES: list[Persistence] = ["lost", "kept", *range(1, 9)]
 

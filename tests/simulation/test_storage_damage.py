@@ -17,8 +17,8 @@ from penstock.storage.files.journal import read_journal, write_journal
 from penstock.storage.log.log import CleanEnd, Log
 from penstock.storage.log.verify import verify
 from penstock.storage.segments.segment import rebuild_index
-from penstock.testing.simulated_disk import SECTOR_BYTES, SimulatedDisk
-from tests.unit.storage.harness import (
+from tests.kit.simulated_disk import SECTOR_BYTES, SimulatedDisk
+from tests.kit.storage.logs import (
     CONFIG,
     NOW_MS,
     append,

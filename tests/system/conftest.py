@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.spark_archive import java_options
+from tests.kit.spark.archive import java_options
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.up import address_of, up
 from tests.system.test_cli import PENSTOCK, SECONDS_MAX, Commands
-from tests.up_support import address_of, up
 
 
 @pytest.fixture(scope="module")

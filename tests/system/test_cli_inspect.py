@@ -12,7 +12,7 @@ import pytest
 from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.log.compacted import COMPACTION_JOURNAL
 from penstock.testing import broker
-from tests.unit.storage.harness import append, flush, make_batch, open_log, thin_out
+from tests.kit.storage.logs import append, flush, make_batch, open_log, thin_out
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 SECONDS_MAX = 20

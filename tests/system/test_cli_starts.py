@@ -15,7 +15,7 @@ import pytest
 
 import penstock.cli
 from penstock.cli.main import _COMMANDS, _GROUPS
-from tests.up_support import PENSTOCK, environment
+from tests.kit.processes.up import PENSTOCK, environment
 
 pytestmark = pytest.mark.executed
 PROCESSES = 2  # each is busy until it ends

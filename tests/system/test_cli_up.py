@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.up_support import PENSTOCK, SECONDS_MAX, address_of, refused, up
+from tests.kit.processes.up import PENSTOCK, SECONDS_MAX, address_of, refused, up
 
 pytestmark = pytest.mark.executed
 

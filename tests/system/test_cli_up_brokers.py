@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.up_support import PENSTOCK, SECONDS_MAX, address_of, refused, up
+from tests.kit.processes.up import PENSTOCK, SECONDS_MAX, address_of, refused, up
 
 FREE = ("--listen", "127.0.0.1:0", "--log-level", "error")
 

@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock import Message, PartitionColumns
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest, OffsetOutOfRange
+from tests.kit.records.column_rows import rows_of
 from tests.system.clients import (
     PATIENCE_S,
     publish_numbers,
@@ -18,7 +19,6 @@ from tests.system.clients import (
     tidy_client,
     until,
 )
-from tests.unit.records.column_rows import rows_of
 
 Start = int | datetime | str
 FIRST_MOMENT = datetime(2024, 5, 1, tzinfo=UTC)

@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock import DeliveryFailed
 from penstock.model.errors import CorruptLog, TimedOut
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.clients import (
     PATIENCE_S,
     no_task_left,
@@ -20,7 +21,6 @@ from tests.system.clients import (
     tidy_client,
     until,
 )
-from tests.system.processes import BrokerProcess
 
 
 class Traffic:

@@ -21,10 +21,10 @@ from penstock.records import (
     hash_partitions,
 )
 from penstock.testing import broker
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.records.column_rows import binary_column, outgoing, rows_of
+from tests.kit.records.oracles import Record
 from tests.system.clients import PATIENCE_S, tidy_client, until
-from tests.system.processes import BrokerProcess
-from tests.unit.records.column_rows import binary_column, outgoing, rows_of
-from tests.unit.records.oracles import Record
 
 NOW_MS = 1_700_000_000_000
 ROWS: list[Record] = [

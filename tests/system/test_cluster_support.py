@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
 
 
 def answers(address: str) -> bool:

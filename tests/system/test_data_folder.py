@@ -15,7 +15,7 @@ from penstock.model import ids
 from penstock.model.errors import OffsetOutOfRange
 from penstock.spark.folder import Folder
 from penstock.testing import broker
-from tests.support import allow_small_segments
+from tests.kit.broker.running import allow_small_segments
 from tests.system.kafka.drivers.driver import until
 
 NEVER_MS = 2**31 - 1

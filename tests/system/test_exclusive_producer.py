@@ -21,10 +21,10 @@ from penstock.client.connection.routes import GROUPS
 from penstock.client.errors import DeliveryFailed
 from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import PenstockError
-from tests.cluster_support import Cluster
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
+from tests.kit.runs.tiers import IS_SOAK
 from tests.system.test_failover_clients import coordinator
-from tests.tiers import IS_SOAK
 
 SECONDS_MAX = 90
 PARTITIONS = 3

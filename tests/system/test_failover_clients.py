@@ -15,9 +15,9 @@ from penstock.client.client import Client, connect
 from penstock.client.connection.routes import GROUPS, STAGED_WRITES, Coordinator
 from penstock.client.producing.staged_write import StagedAttempt
 from penstock.records import build_batch
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
+from tests.kit.runs.tiers import IS_SOAK
 from tests.system.test_staged_writes import read_everything
-from tests.tiers import IS_SOAK
 
 SECONDS_MAX = 90
 PARTITIONS = 4

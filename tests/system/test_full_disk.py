@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from tests.up_support import PENSTOCK, SECONDS_MAX, address_of, up
+from tests.kit.processes.up import PENSTOCK, SECONDS_MAX, address_of, up
 
 
 def shown(address: str, *command: str) -> Any:

@@ -18,8 +18,8 @@ from penstock.model.errors import FrameTooLarge, MalformedFrame, UnknownCall, Un
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CALLS, error_from
 from penstock.protocol.frame import ERROR_TYPE, FrameDecoder, encode_head
-from tests.support import batch
-from tests.system.processes import BrokerProcess
+from tests.kit.broker.running import batch
+from tests.kit.processes.brokers import BrokerProcess
 
 MIB = 1 << 20
 TIMEOUT_S = 1.0

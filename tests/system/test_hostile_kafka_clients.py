@@ -25,10 +25,10 @@ from penstock.protocol.kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.kafka_samples import Samples
-from tests.kafka_support import encode_request
-from tests.support import batch
-from tests.system.processes import BrokerProcess
+from tests.kit.broker.kafka_client import encode_request
+from tests.kit.broker.running import batch
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.records.kafka_messages import Samples
 from tests.system.test_hostile_clients import until
 
 MIB = 1 << 20

@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.client.producing.receipts import Receipt
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 
 pytestmark = pytest.mark.executed
 

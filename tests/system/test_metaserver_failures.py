@@ -22,8 +22,8 @@ from penstock.net.clock import SystemClock
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.metaserver.client import MetaRegistry
-from tests.meta_processes import PATIENCE_MS, SESSION_TIMEOUT_MS, MetaQuorum
-from tests.registry_support import broker, eventually, leads
+from tests.kit.processes.meta_servers import PATIENCE_MS, SESSION_TIMEOUT_MS, MetaQuorum
+from tests.kit.registry.facts import broker, eventually, leads
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ import asyncio, sys, time
 from dataclasses import replace
 from penstock.registry.metaserver.client import MetaRegistry
 from penstock.registry.metaserver.config import parse_meta
-from tests.registry_support import broker
+from tests.kit.registry.facts import broker
 
 async def main():
     registry = MetaRegistry(parse_meta(sys.argv[1]), "cluster")

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.model.errors import InvalidConfig, RegistryUnavailable
 from penstock.registry.metaserver.client import MetaRegistry
-from tests.meta_processes import MetaQuorum
-from tests.registry_contract import RegistryContract
-from tests.registry_support import broker, eventually
+from tests.kit.processes.meta_servers import MetaQuorum
+from tests.kit.registry.contract import RegistryContract
+from tests.kit.registry.facts import broker, eventually
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from penstock.registry.metaserver.config import parse_meta
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.standalone import StandaloneMetaServer
 from penstock.storage.files.os_files import OsDirectory
-from tests.meta_processes import free_ports
-from tests.registry_support import broker, eventually
+from tests.kit.processes.meta_servers import free_ports
+from tests.kit.registry.facts import broker, eventually
 
 
 async def test_a_server_that_was_away_for_long_is_brought_up_to_date(

@@ -9,9 +9,9 @@ import pytest
 
 import penstock
 from penstock.client.admin.cluster import ClusterStatus, PartitionStatus
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.zookeeper import ZooKeeperServer, free_ports
 from tests.system.movement_support import loaded, until, until_moved
-from tests.zookeeper_support import ZooKeeperServer, free_ports
 
 TOPIC = "orders"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system import processes
-from tests.system.processes import BrokerProcess
+from tests.kit.processes import brokers as processes
+from tests.kit.processes.brokers import BrokerProcess
 
 
 def test_a_broker_that_does_not_stop_is_killed(

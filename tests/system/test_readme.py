@@ -22,9 +22,9 @@ import pytest
 
 import penstock
 from penstock.records import Message
-from tests.readme import README, blocks
-from tests.system.processes import BrokerProcess
-from tests.up_support import PENSTOCK, environment
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.up import PENSTOCK, environment
+from tests.kit.runs.readme import README, blocks
 
 SECONDS_MAX = 60
 ADDRESS = "127.0.0.1:9092"

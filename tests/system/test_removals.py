@@ -18,8 +18,8 @@ from penstock import Client
 from penstock.client.admin.topics import GroupLag
 from penstock.model.errors import OffsetOutOfRange
 from penstock.model.removal import DeletedPartition, Removal
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.clients import PATIENCE_S
-from tests.system.processes import BrokerProcess
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 VALUE = b"x" * 16_000

@@ -18,8 +18,8 @@ from penstock.model.delivery_errors import NoReply
 from penstock.model.errors import ConnectionLost, TimedOut
 from penstock.model.message_headers import REPLY_TO
 from penstock.records import Message
-from tests.cluster_support import Cluster
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
 
 SECONDS_MAX = 60
 RESPONDER = """

@@ -16,7 +16,7 @@ from penstock.client.client import Client
 from penstock.client.producing.staged_write import StagedAttempt
 from penstock.model.errors import InvalidRequest, PenstockError, StagedBatchesMissing
 from penstock.records import build_batch
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 
 PARTITIONS = 3
 WRITE = "spark/query"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readme import blocks, python_program
+from tests.kit.runs.readme import blocks, python_program
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 300

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from tests.up_support import PENSTOCK, environment, up
-from tests.warm_processes import MODULE, warm
+from tests.kit.processes.up import PENSTOCK, environment, up
+from tests.kit.runs.warm_processes import MODULE, warm
 
 
 @pytest.fixture(params=["forked", "executed"])

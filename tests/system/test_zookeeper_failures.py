@@ -21,14 +21,14 @@ from penstock.net.clock import SystemClock
 from penstock.registry.image import ClusterImage
 from penstock.registry.zookeeper.client import ZooKeeperRegistry
 from penstock.registry.zookeeper.config import ZooKeeperConfig
-from tests.registry_support import eventually, leads
-from tests.zookeeper_support import (
+from tests.kit.processes.zookeeper import (
     ZooKeeperEnsemble,
     ZooKeeperServer,
     free_ports,
     opened,
     quick,
 )
+from tests.kit.registry.facts import eventually, leads
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ async def test_a_process_that_stood_still_is_not_controller_when_it_goes_on(
 
 STAND_ALONE = """
 import asyncio, sys, time
-from tests.registry_support import eventually, leads
-from tests.zookeeper_support import opened, quick
+from tests.kit.registry.facts import eventually, leads
+from tests.kit.processes.zookeeper import opened, quick
 
 async def main():
     async with opened(quick(sys.argv[1], "/cluster"), 2) as registry:

@@ -24,15 +24,15 @@ from penstock.registry.image import TopicImage, placed
 from penstock.registry.zookeeper.client import ZooKeeperRegistry
 from penstock.registry.zookeeper.config import ZooKeeperConfig
 from penstock.registry.zookeeper.session import Operation, OutcomeUnknown
-from tests.registry_contract import RegistryContract
-from tests.registry_support import broker, eventually, ids, leads
-from tests.zookeeper_support import (
+from tests.kit.processes.zookeeper import (
     ZooKeeperServer,
     free_ports,
     opened,
     quick,
     visitor,
 )
+from tests.kit.registry.contract import RegistryContract
+from tests.kit.registry.facts import broker, eventually, ids, leads
 
 _clusters = itertools.count()
 
@@ -50,7 +50,7 @@ def config(server: ZooKeeperServer) -> ZooKeeperConfig:
 
 
 class ZooKeeperCluster:
-    """Implements `tests.registry_contract.Cluster`."""
+    """Implements `tests.kit.registry.contract.Cluster`."""
 
     def __init__(self, config: ZooKeeperConfig) -> None:
         self._config = config

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import Busy
-from tests.golden_files import run_golden
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIO = """\
 # A comment stays.

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests import schedule
-from tests.first_time import FirstTime
-from tests.slices import SLICES, divided, slice_of, soak_seconds
+from tests.kit.runs import schedule
+from tests.kit.runs.first_time import FirstTime
+from tests.kit.runs.slices import SLICES, divided, slice_of, soak_seconds
 
 ROOT = Path(__file__).parents[2]
 

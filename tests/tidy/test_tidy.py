@@ -138,12 +138,14 @@ def test_pure_packages_touch_nothing() -> None:
 
 
 def test_every_test_module_of_unit_mirrors_a_module() -> None:
-    """tests/unit/PACKAGE/test_MODULE.py stands for src/penstock/PACKAGE/MODULE.py."""
+    """tests/unit/PACKAGE/test_MODULE.py stands for src/penstock/PACKAGE/MODULE.py, and
+    tests/unit/kit/PACKAGE/test_MODULE.py for tests/kit/PACKAGE/MODULE.py."""
     orphans = []
     for path in sorted((ROOT / "tests" / "unit").rglob("test_*.py")):
         package = path.parent.relative_to(ROOT / "tests" / "unit")
         module = path.stem.removeprefix("test_")
-        if not (SOURCE / package / f"{module}.py").exists():
+        home = ROOT / "tests" if package.parts[:1] == ("kit",) else SOURCE
+        if not (home / package / f"{module}.py").exists():
             orphans.append(name_of(path))
     assert not orphans
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests import tiers
+from tests.kit.runs import tiers
 
 
 def test_half_of_the_seeds_are_always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

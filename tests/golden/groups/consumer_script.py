@@ -34,7 +34,7 @@ from penstock.coordination.group.consumer.messages import (
 from penstock.coordination.group.effects import Effects
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicId
-from tests.consumer_model import GroupWithRecords, topic_id
+from tests.kit.models.consumer_group import GroupWithRecords, topic_id
 
 
 class ConsumerScript:

@@ -29,7 +29,7 @@ from penstock.coordination.group.shared.messages import (
 )
 from penstock.coordination.group.shared.settings import SharedFilter, SharedSettings, WantedSettings
 from penstock.model.errors import PenstockError
-from tests.consumer_model import topic_id
+from tests.kit.models.consumer_group import topic_id
 
 _SETTINGS = {one.name for one in fields(WantedSettings)} | {"tags", "expression"}
 

@@ -20,7 +20,7 @@ import confluent_kafka
 
 import penstock
 from penstock.model.errors import PenstockError
-from tests.history import History, Sent
+from tests.kit.histories.messages import History, Sent
 
 # A broker that hangs is given up after this. Every client has a default of half a minute or more,
 # which is more than a test can wait.

@@ -22,8 +22,8 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
-from tests.cluster_support import Cluster
-from tests.history import History, Outcome
+from tests.kit.histories.messages import History, Outcome
+from tests.kit.processes.cluster import Cluster
 from tests.system.cluster.load import (
     END_S_MAX,
     LIBRDKAFKA,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.history import (
+from tests.kit.histories.messages import (
     History,
     Outcome,
     Sent,

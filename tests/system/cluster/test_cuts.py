@@ -2,8 +2,8 @@
 between two of three, and again and again. Clients reach all brokers all the time, which is worse
 than if they did not.
 
-The cuts are made by a proxy before each broker (`tests.proxy_support`), whose address the broker
-advertises: the network namespaces that would do it too need rights that a test should not.
+The cuts are made by a proxy before each broker (`tests.kit.processes.proxy`), whose address the
+broker advertises: the network namespaces that would do it too need rights that a test should not.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import random
 import time
 from pathlib import Path
 
-from tests.cluster_support import Cluster
-from tests.proxy_support import Network
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.proxy import Network
 from tests.system.cluster.scene import batches, under_load
 
 

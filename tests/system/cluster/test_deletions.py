@@ -24,8 +24,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
 from penstock.model.errors import PenstockError
-from tests.cluster_support import Cluster
-from tests.history import History, Sent, check_no_duplicates, check_order_kept
+from tests.kit.histories.messages import History, Sent, check_no_duplicates, check_order_kept
+from tests.kit.processes.cluster import Cluster
 from tests.system.cluster.load import DELIVERY_MS, LIBRDKAFKA, PAUSE_S
 from tests.system.cluster.scene import RECOVERY_S_MAX, check_nobody_failed, until
 

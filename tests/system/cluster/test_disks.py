@@ -12,8 +12,8 @@ import resource
 from pathlib import Path
 
 import penstock
-from tests.cluster_support import Cluster
-from tests.failing_flush_support import FailingFlushes
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.failing_flushes import FailingFlushes
 from tests.system.cluster.scene import PARTITIONS, under_load, until
 
 

@@ -13,8 +13,8 @@ import confluent_kafka
 import penstock
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
-from tests.cluster_support import Cluster
-from tests.history import Outcome, Sent
+from tests.kit.histories.messages import Outcome, Sent
+from tests.kit.processes.cluster import Cluster
 from tests.system.cluster.load import ANSWER_MS, LIBRDKAFKA, Worker
 from tests.system.cluster.scene import PARTITIONS, Scene, under_load, until
 from tests.system.cluster.views import coordinator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
 from tests.system.cluster.scene import PARTITIONS, RECOVERY_S_MAX, Scene, under_load
 
 # Writes resume long before; a machine that does much else gets this.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.proxy_support import OUTSIDE, Network
+from tests.kit.processes.proxy import OUTSIDE, Network
 
 SERVER = "server"
 SHORT_S = 0.2

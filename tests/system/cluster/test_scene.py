@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_support import Cluster
-from tests.history import History, check_no_duplicates, check_reading_order
-from tests.proxy_support import Network
+from tests.kit.histories.messages import History, check_no_duplicates, check_reading_order
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.proxy import Network
 from tests.system.cluster.scene import under_load
 
 MESSAGES = 20_000

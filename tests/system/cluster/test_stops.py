@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
 from tests.system.cluster.scene import PARTITIONS, under_load, until
 
 # Several times what it takes to replace a leader, and longer than a session of six seconds.

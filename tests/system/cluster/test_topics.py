@@ -18,9 +18,9 @@ from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.cluster_support import Cluster
+from tests.kit.histories.topics import NONE, SOME, Asked, TopicHistory, check_looks, linearized
+from tests.kit.processes.cluster import Cluster
 from tests.system.cluster.views import ask
-from tests.topic_history import NONE, SOME, Asked, TopicHistory, check_looks, linearized
 
 NAMES = ("one", "two")
 LOAD_S = 3.0

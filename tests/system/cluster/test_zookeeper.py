@@ -16,10 +16,10 @@ from penstock.net.address import parse_address
 from penstock.net.channel import connect_channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import INIT_PRODUCER
-from tests.cluster_support import Cluster
-from tests.proxy_support import Network
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.proxy import Network
+from tests.kit.processes.zookeeper import ZooKeeperEnsemble
 from tests.system.cluster.scene import under_load, until
-from tests.zookeeper_support import ZooKeeperEnsemble
 
 # How long ZooKeeper is gone: far beyond all sessions, which are of five seconds.
 GONE_S = 60.0

@@ -15,8 +15,8 @@ from penstock.protocol.kafka.codec import read_message, read_tag_section
 from penstock.protocol.kafka.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.cluster_support import Cluster
-from tests.kafka_support import encode_request
+from tests.kit.broker.kafka_client import encode_request
+from tests.kit.processes.cluster import Cluster
 
 ANSWER_S_MAX = 1.0
 

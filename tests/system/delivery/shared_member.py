@@ -24,7 +24,7 @@ from penstock.client.sharing.consumer import SharedConsumer
 from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import SETTLE
-from tests.delivery_history import ACKNOWLEDGE, EXTEND, FAIL, REJECT, RELEASE
+from tests.kit.histories.leases import ACKNOWLEDGE, EXTEND, FAIL, REJECT, RELEASE
 
 _KINDS = {
     ACKNOWLEDGE: pb.SettleRequest.KIND_ACKNOWLEDGE,

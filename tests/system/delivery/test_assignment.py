@@ -23,8 +23,8 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import GROUP_HEARTBEAT
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.clients import PATIENCE_S
-from tests.system.processes import BrokerProcess
 
 # Hundreds of joins and rebalances, on a machine that has other things to do.
 CROWD_PATIENCE_S = 4 * PATIENCE_S

@@ -19,9 +19,9 @@ from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DESCRIBE_GROUP
 from penstock.records import Message
-from tests.cluster_support import Cluster
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
 from tests.system.delivery import dying_broker
-from tests.system.processes import BrokerProcess
 from tests.system.test_cli import Commands
 
 GROUP = "workers"

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 
 
 def penstock(broker: BrokerProcess, *words: str, given: bytes = b"", code: int = 0) -> str:

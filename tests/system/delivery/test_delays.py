@@ -16,8 +16,8 @@ from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.client import Client
 from penstock.model.delivery_errors import InvalidDelay, InvalidSchedule, UnknownSchedule
 from penstock.model.errors import InvalidRequest, PenstockError
-from tests.cluster_support import Cluster
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
 
 # Milliseconds, mostly; a machine that does much else may take longer.
 LATE_MS_MAX = 10_000

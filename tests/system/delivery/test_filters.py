@@ -18,9 +18,9 @@ from penstock.client.consuming.consumer import ConsumerSettings
 from penstock.client.producing.producer import Compression
 from penstock.client.sharing.settings import SharedConsumerSettings
 from penstock.model.delivery_errors import InvalidFilter
-from tests.cluster_support import Cluster
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
 from tests.system.clients import PATIENCE_S, read, tidy_client, until
-from tests.system.processes import BrokerProcess
 from tests.system.test_cli import Commands
 
 REGIONS = ("eu", "us", "asia")

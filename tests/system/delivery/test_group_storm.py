@@ -18,10 +18,10 @@ import penstock
 from penstock.client.consuming.consumer import Consumer
 from penstock.model.delivery_errors import PartitionLost
 from penstock.model.ids import TopicPartition
-from tests.cluster_support import Cluster
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
+from tests.kit.runs.tiers import IS_SOAK
 from tests.system.delivery.ownership import GroupHistory
-from tests.system.processes import BrokerProcess
-from tests.tiers import IS_SOAK
 
 STORM_S = float(os.environ.get("STORM_SECONDS", "60" if IS_SOAK else "12"))
 TOPIC = "orders"

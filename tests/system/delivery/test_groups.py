@@ -18,11 +18,11 @@ from penstock.client.connection.routes import GROUPS
 from penstock.client.consuming.consumer import Consumer
 from penstock.model.delivery_errors import PartitionClaimed, PartitionLost, SubscriptionTaken
 from penstock.model.ids import TopicPartition
-from tests.cluster_support import Cluster
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
+from tests.kit.processes.zookeeper import ZooKeeperServer, free_ports
 from tests.system.clients import PATIENCE_S, read
 from tests.system.delivery.members import MemberProcess, until
-from tests.system.processes import BrokerProcess
-from tests.zookeeper_support import ZooKeeperServer, free_ports
 
 PARTITIONS = 6
 

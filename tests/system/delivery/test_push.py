@@ -26,10 +26,10 @@ from penstock.model.errors import PenstockError
 from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE, encode_head
-from tests.cluster_support import Cluster
-from tests.push_support import pushed, settled
+from tests.kit.broker.push_client import pushed, settled
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
 from tests.system.clients import PATIENCE_S, publish_numbers, read_numbers
-from tests.system.processes import BrokerProcess
 
 MIB = 1 << 20
 ROOT = Path(__file__).parents[3]

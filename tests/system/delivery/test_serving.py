@@ -10,8 +10,8 @@ from pathlib import Path
 import penstock
 from penstock import Message
 from penstock.model.errors import TimedOut
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.clients import PATIENCE_S, publish_numbers
-from tests.system.processes import BrokerProcess
 
 ROOT = Path(__file__).parents[3]
 COUNT = 60

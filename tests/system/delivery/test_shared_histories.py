@@ -26,8 +26,7 @@ import pytest
 import penstock
 from penstock import Client
 from penstock.model.errors import PenstockError
-from tests.cluster_support import Cluster
-from tests.delivery_history import (
+from tests.kit.histories.leases import (
     ACKNOWLEDGE,
     DeliveryHistory,
     Leased,
@@ -35,9 +34,10 @@ from tests.delivery_history import (
     Settled,
     shown,
 )
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
+from tests.kit.runs.tiers import IS_SOAK
 from tests.system.cluster.views import views
-from tests.system.processes import BrokerProcess
-from tests.tiers import IS_SOAK
 
 ROOT = Path(__file__).parents[3]
 TOPIC, GROUP = "orders", "workers"

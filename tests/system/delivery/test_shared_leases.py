@@ -23,8 +23,8 @@ from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import InvalidRequest
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import SETTLE
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.clients import PATIENCE_S, publish_numbers, until
-from tests.system.processes import BrokerProcess
 
 TOPIC, GROUP = "jobs", "workers"
 # Longer than a busy machine lets anybody wait, and shorter than anybody likes to wait for.

@@ -20,7 +20,8 @@ import pytest
 import penstock
 from penstock import Client
 from penstock.records import Message
-from tests.cluster_support import Cluster
+from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.cluster import Cluster
 from tests.system.clients import PATIENCE_S, publish_numbers
 from tests.system.delivery.test_push import (
     IMPATIENT,
@@ -30,7 +31,6 @@ from tests.system.delivery.test_push import (
     penstock_cli,
     until,
 )
-from tests.system.processes import BrokerProcess
 
 # Long enough for a busy machine to tell an outcome in time, and short enough to wait for its end.
 LEASE_MS = 3_000

@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 
 from benchmarks import kafka_peer
 from benchmarks.servers import Server
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 
 IS_KAFKA: Final = os.environ.get("PENSTOCK_TEST_PEER", "penstock") == "kafka"
 SESSION_TIMEOUT_MS: Final = 6_000

@@ -21,7 +21,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
 from tests.system.kafka.drivers.driver import until
 from tests.system.kafka.drivers.remote import JavaDriver
 

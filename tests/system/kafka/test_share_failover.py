@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster_support import Cluster
+from tests.kit.processes.cluster import Cluster
 from tests.system.kafka.drivers.driver import PATIENCE_S, until
 from tests.system.kafka.share_members import (
     JavaMember,

@@ -1,10 +1,10 @@
-"""Tests here share one Spark session (tests/spark_support.py); what starts Java starts it fast."""
+"""Tests here share one Spark session (tests.kit.spark.session); what starts Java starts fast."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.spark_support import spark
+from tests.kit.spark.session import spark
 
 __all__ = ["spark"]
 

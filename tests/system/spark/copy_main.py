@@ -26,7 +26,7 @@ from penstock.spark.data_source import PenstockDataSource, register
 from penstock.spark.sessions import session
 from penstock.spark.sink.stream import StreamWriter
 from penstock.spark.stream_reader import StreamReader
-from tests.spark_archive import SHORT_LIVED
+from tests.kit.spark.archive import SHORT_LIVED
 
 
 @dataclass(frozen=True)

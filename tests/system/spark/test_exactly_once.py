@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.spark.drivers import Driver
 
 ROWS = 4000

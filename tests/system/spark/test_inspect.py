@@ -27,9 +27,9 @@ from penstock.spark.inspection.dead_letters import causes
 from penstock.spark.inspection.tables import TopicRow
 from penstock.spark.inspection.thresholds import DEFAULTS
 from penstock.spark.pipeline.run import StartedSpark
-from tests import inspection_topics as topics
-from tests.inspection_topics import START_MS, Batch, Record, Shape, Topic
-from tests.spark_support import shared_session
+from tests.kit.spark import inspection_topics as topics
+from tests.kit.spark.inspection_topics import START_MS, Batch, Record, Shape, Topic
+from tests.kit.spark.session import shared_session
 
 NOW_MS = int(time.time() * 1000)
 SOURCE_SCHEMA = (

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from penstock.records import Codec
 from penstock.spark.inspection import Finding, InspectOptions, Kind, Severity, inspect
-from tests import inspection_topics as topics
-from tests.inspection_topics import Shape, Topic
-from tests.spark_support import shared_session
+from tests.kit.spark import inspection_topics as topics
+from tests.kit.spark.inspection_topics import Shape, Topic
+from tests.kit.spark.session import shared_session
 
 # An example is two dozen topics and takes seconds: they are not made smaller when one fails.
 SLOW = settings(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.spark.pipeline_support import (
     Pipelines,
     kill,

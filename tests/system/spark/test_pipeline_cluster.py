@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from penstock.spark.java import java_home
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.spark.pipeline_support import JAVA_OPTIONS, Pipelines, parquet_rows
 
 ROWS = 500

@@ -19,7 +19,7 @@ from penstock.spark.pipeline.frames import Frames, build_frames
 from penstock.spark.pipeline.load import Flags, load_text
 from penstock.spark.pipeline.sinks import Opened, start_query
 from penstock.spark.pipeline.spec import Pipeline
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 from tests.system.spark.pipeline_support import Pipelines, kill, next_json, parquet_rows
 
 BEGIN = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)

@@ -21,7 +21,7 @@ from penstock.client.blocking.client import BlockingClient
 from penstock.spark.cluster import close_clients
 from penstock.spark.sink import batch_writer, stream_writer
 from penstock.spark.sink.task import GATHER_BYTES
-from tests.system.processes import BrokerProcess
+from tests.kit.processes.brokers import BrokerProcess
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 ThingT = TypeVar("ThingT")

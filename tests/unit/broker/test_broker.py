@@ -14,8 +14,8 @@ from penstock.model.errors import InternalError, InvalidConfig
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.storage.files.journal import read_journal, write_journal
-from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
-from tests.support import CONFIG, batch, running
+from tests.kit.broker.running import CONFIG, batch, running
+from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 
 
 async def test_everything_is_there_after_a_clean_restart() -> None:

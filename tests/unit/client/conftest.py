@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.client.client import Client, connect
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 
 @pytest.fixture

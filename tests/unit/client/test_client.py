@@ -16,7 +16,7 @@ from penstock.model.errors import (
     InvalidRequest,
 )
 from penstock.protocol import penstock_pb2 as pb
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 
 def test_addresses_come_in_a_list_or_with_commas() -> None:

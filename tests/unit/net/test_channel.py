@@ -48,7 +48,7 @@ from penstock.protocol.frame import (
     FrameDecoder,
     encode_head,
 )
-from tests.unit.net.harness import (
+from tests.kit.net.sockets import (
     Held,
     Slice,
     answers_to,

@@ -21,7 +21,7 @@ from penstock.model.errors import (
 from penstock.model.limits import KIB, MIB, WRITE_QUEUE_BYTES_HIGH, WRITE_QUEUE_BYTES_LOW
 from penstock.net.connection import Connection, Pause
 from penstock.net.receive_pool import ReceivePool
-from tests.unit.net.harness import (
+from tests.kit.net.sockets import (
     Recorder,
     Slice,
     frame,

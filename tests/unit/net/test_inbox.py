@@ -11,7 +11,7 @@ from penstock.model.limits import KIB, MIB, RECEIVE_BUFFER_BYTES
 from penstock.net.inbox import OWN_BUFFER_BYTES_MIN, READ_AHEAD_BYTES, Inbox
 from penstock.net.receive_pool import ReceivePool
 from penstock.protocol.frame import encode_head, measure
-from tests.unit.net.harness import frame, socket_pair
+from tests.kit.net.sockets import frame, socket_pair
 
 
 class Holder:

@@ -13,7 +13,7 @@ import pytest
 from penstock.model.errors import StorageFailed
 from penstock.model.limits import KIB, MIB
 from penstock.net.outbox import SLICE_COST_BYTES, TURN_BYTES_MAX, Outbox
-from tests.unit.net.harness import Slice, socket_pair
+from tests.kit.net.sockets import Slice, socket_pair
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from penstock.net.sockets import connect
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import FETCH, PING
 from penstock.protocol.frame import FrameDecoder, encode_head
-from tests.unit.net.harness import FakeClock, Held, frame, read_exactly, read_to_end, turns, until
+from tests.kit.net.sockets import FakeClock, Held, frame, read_exactly, read_to_end, turns, until
 
 LOCAL = TcpAddress("127.0.0.1", 0)
 REQUEST = pb.FetchRequest(topic="orders")

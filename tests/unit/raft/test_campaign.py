@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.raft.campaign import Campaign
 from penstock.raft.messages import VoteAnswer, VoteRequest
-from tests.unit.raft.harness import A, B, C, D, E, node_state, of
+from tests.kit.raft.node import A, B, C, D, E, node_state, of
 
 FIVE = of(A, B, C, D, E)
 

@@ -18,8 +18,7 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from tests.golden.raft.script import RaftScript
-from tests.golden_files import run_golden
-from tests.unit.raft.harness import (
+from tests.kit.raft.node import (
     DELAY_MS,
     THREE,
     TIMING,
@@ -33,6 +32,7 @@ from tests.unit.raft.harness import (
     history,
     of,
 )
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "golden" / "raft").glob("*.txt"))
 FIVE = of(A, B, C, D, E)

@@ -8,7 +8,7 @@ from penstock.model.errors import CorruptLog
 from penstock.raft.following import AppendPlan
 from penstock.raft.membership import Node
 from penstock.raft.messages import AppendAnswer, AppendRequest, ResetRequest
-from tests.unit.raft.harness import B, C, OneNode, batch, history, of
+from tests.kit.raft.node import B, C, OneNode, batch, history, of
 
 
 def follower(*ends: tuple[int, int], term: int = 5) -> OneNode:

@@ -9,7 +9,7 @@ from penstock.model.limits import APPEND_REQUESTS_ON_THE_WAY_MAX
 from penstock.raft.leadership import Sending
 from penstock.raft.membership import Membership, Node
 from penstock.raft.messages import CampaignRequest, ResetRequest
-from tests.unit.raft.harness import THREE, TIMING, A, B, C, D, E, OneNode, history, of
+from tests.kit.raft.node import THREE, TIMING, A, B, C, D, E, OneNode, history, of
 
 FIVE = of(A, B, C, D, E)
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import CorruptLog
 from penstock.raft.messages import AppendRequest, BatchPlace, ResetRequest
-from tests.unit.raft.harness import THREE, A, B, batch, of
+from tests.kit.raft.node import THREE, A, B, batch, of
 
 REQUEST = AppendRequest(
     term=5,

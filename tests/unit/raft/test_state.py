@@ -9,7 +9,7 @@ import pytest
 from penstock.raft.membership import MembershipAt
 from penstock.raft.state import NodeState
 from penstock.raft.terms import TermHistory, TermStart
-from tests.unit.raft.harness import TIMING, A, B, batch, history, node_state, of, saved_state
+from tests.kit.raft.node import TIMING, A, B, batch, history, node_state, of, saved_state
 
 
 def found(state: NodeState, end_offset: int) -> NodeState:

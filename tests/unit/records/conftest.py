@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
+from tests.kit.records.implementations import IMPLEMENTATIONS, Implementation
 
 
 @pytest.fixture(params=IMPLEMENTATIONS, ids=lambda implementation: implementation.name)

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.model.errors import InvalidRequest
 from penstock.records.header import HEADER_BYTES, check_produced, read_header
-from tests.unit.records.implementations import Implementation
-from tests.unit.records.oracles import ORACLE_IDS, ORACLES, Read, Record, aiokafka_build
+from tests.kit.records.implementations import Implementation
+from tests.kit.records.oracles import ORACLE_IDS, ORACLES, Read, Record, aiokafka_build
 
 # Sizes and numbers around the edges of one, two and three byte varints.
 RECORDS: list[Record] = [

@@ -21,8 +21,8 @@ from penstock.records.header import (
     stamp_append_time,
     write_header,
 )
-from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
-from tests.unit.records.oracles import ORACLE_IDS, ORACLES, Build
+from tests.kit.records.implementations import IMPLEMENTATIONS, Implementation
+from tests.kit.records.oracles import ORACLE_IDS, ORACLES, Build
 from tests.unit.records.test_builder import RECORDS
 
 Decode = Any

@@ -7,10 +7,10 @@ import pytest
 from penstock.model.errors import BatchTooLarge, InvalidBatch
 from penstock.records import BatchBuilder, Codec, build_batch, columns, control_batch
 from penstock.records.header import read_header, stamp_append_time, write_header
-from tests.support import peak_bytes
-from tests.unit.records.column_rows import rows_of, values_of
-from tests.unit.records.implementations import Implementation
-from tests.unit.records.oracles import aiokafka_build
+from tests.kit.broker.running import peak_bytes
+from tests.kit.records.column_rows import rows_of, values_of
+from tests.kit.records.implementations import Implementation
+from tests.kit.records.oracles import aiokafka_build
 from tests.unit.records.test_builder import RECORDS
 from tests.unit.records.test_codec import raw_batch, raw_record
 

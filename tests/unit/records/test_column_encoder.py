@@ -22,9 +22,9 @@ from penstock.records import (
     murmur2,
 )
 from penstock.records.header import check_produced
-from tests.unit.records.column_rows import binary_column, outgoing
-from tests.unit.records.implementations import Implementation
-from tests.unit.records.oracles import Record
+from tests.kit.records.column_rows import binary_column, outgoing
+from tests.kit.records.implementations import Implementation
+from tests.kit.records.oracles import Record
 from tests.unit.records.test_builder import RECORDS
 
 NOW_MS = 1_700_000_000_000

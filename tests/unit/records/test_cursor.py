@@ -25,9 +25,9 @@ from penstock.records.header import (
     read_header,
     write_header,
 )
-from tests.support import peak_bytes
-from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
-from tests.unit.records.oracles import Record
+from tests.kit.broker.running import peak_bytes
+from tests.kit.records.implementations import IMPLEMENTATIONS, Implementation
+from tests.kit.records.oracles import Record
 from tests.unit.records.test_codec import raw_batch, raw_record, rows
 
 Decode = Any
@@ -39,7 +39,7 @@ SMALL: list[Record] = [(5, b"k", b"v", (("h", b"w"), ("n", None))), (6, None, b"
 def test_every_flipped_bit_is_found_or_harmless(
     codec: Codec, implementation: Implementation
 ) -> None:
-    from tests.unit.records.oracles import aiokafka_build
+    from tests.kit.records.oracles import aiokafka_build
 
     batch = aiokafka_build(SMALL, codec)
     sound = rows(implementation.reading.decode_messages(batch, "t", 0, 0))

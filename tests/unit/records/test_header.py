@@ -19,7 +19,7 @@ from penstock.records.header import (
     stamp_append_time,
     write_header,
 )
-from tests.unit.records.oracles import aiokafka_build
+from tests.kit.records.oracles import aiokafka_build
 
 PAIRS = [(b"a", b"first"), (None, b"second"), (b"c", None)]
 

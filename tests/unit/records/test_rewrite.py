@@ -21,8 +21,8 @@ from penstock.records.rewrite import (
     keep_records,
     open_batch,
 )
-from tests.support import peak_bytes
-from tests.unit.records.oracles import aiokafka_read, kafka_python_read
+from tests.kit.broker.running import peak_bytes
+from tests.kit.records.oracles import aiokafka_read, kafka_python_read
 
 NOW_MS = 1_700_000_000_000
 BYTES_MAX = 1 << 20

@@ -11,7 +11,7 @@ from penstock.model.errors import InvalidBatch
 from penstock.records import BatchBuilder, Message, decode_batch, decode_messages
 from penstock.records.header import HEADER_BYTES, check_batch, write_header
 from penstock.records.rewrite import join_records
-from tests.unit.records.implementations import Implementation
+from tests.kit.records.implementations import Implementation
 
 NOW_MS = 1_700_000_000_000
 PLACES = {b"tag": 2, b"other": 3}

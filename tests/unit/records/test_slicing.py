@@ -18,8 +18,8 @@ from penstock.records.plain import plain_batch
 from penstock.records.rewrite import keep_records, open_batch
 from penstock.records.slicing import SliceableBatch
 from penstock.records.view import batches
-from tests.unit.records.implementations import IMPLEMENTATIONS, Implementation
-from tests.unit.records.oracles import aiokafka_read
+from tests.kit.records.implementations import IMPLEMENTATIONS, Implementation
+from tests.kit.records.oracles import aiokafka_read
 
 NOW_MS = 1_700_000_000_000
 BYTES_MAX = 1 << 20

@@ -35,7 +35,7 @@ from penstock.registry.facts import (
 )
 from penstock.registry.image import TopicImage, placed
 from penstock.registry.json_fields import decoded, document
-from tests.registry_support import broker, ids
+from tests.kit.registry.facts import broker, ids
 
 ID = TopicId("0123456789abcdef" * 2)
 DELETION = DeletedTopic(

@@ -22,7 +22,7 @@ from penstock.registry.embedded import EmbeddedRegistry
 from penstock.registry.facts import ExpireBroker, Move, RegisterBroker, apply
 from penstock.registry.image import ClusterImage
 from penstock.storage.files.os_files import OsDirectory
-from tests.registry_support import SharedFacts, broker, ids
+from tests.kit.registry.facts import SharedFacts, broker, ids
 
 
 def open_registry(path: Path) -> EmbeddedRegistry:

@@ -12,7 +12,7 @@ from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.storage.files.journal import write_journal
 from penstock.storage.files.os_files import OsDirectory
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 def open_registry(path: Path) -> EmbeddedRegistry:

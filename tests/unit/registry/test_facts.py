@@ -38,7 +38,7 @@ from penstock.registry.facts import (
     topics_of,
 )
 from penstock.registry.image import TopicImage
-from tests.registry_support import broker, ids
+from tests.kit.registry.facts import broker, ids
 
 ORDERS = TopicId("0" * 31 + "1")
 ANOTHER = TopicId("0" * 31 + "2")

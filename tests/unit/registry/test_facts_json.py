@@ -20,7 +20,7 @@ from penstock.raft.membership import Node
 from penstock.registry import facts_json
 from penstock.registry.facts import Facts
 from penstock.registry.image import TopicImage, placed
-from tests.registry_support import broker, ids
+from tests.kit.registry.facts import broker, ids
 
 ORDERS = TopicImage(
     name="orders",

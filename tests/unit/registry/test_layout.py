@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.model.ids import TopicPartition
 from penstock.registry.facts import Move
 from penstock.registry.layout import Layout
-from tests.registry_support import broker, cluster, ids
+from tests.kit.registry.facts import broker, cluster, ids
 
 HERE = TopicPartition("orders", 0)
 

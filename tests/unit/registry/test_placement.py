@@ -15,7 +15,7 @@ from penstock.registry.placement import (
     internal_copies,
     place,
 )
-from tests.registry_support import (
+from tests.kit.registry.facts import (
     broker,
     cluster,
     ids,

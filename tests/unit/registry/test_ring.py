@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from penstock.registry.ring import Ring
-from tests.registry_support import ids
+from tests.kit.registry.facts import ids
 
 KEYS = [f"orders-{number}" for number in range(300)]
 

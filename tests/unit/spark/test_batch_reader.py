@@ -12,7 +12,7 @@ from penstock.spark.errors import DataLoss
 from penstock.spark.extent import Extent
 from penstock.spark.options import parse_options
 from penstock.spark.pushdown import Bounds, push_filters
-from tests.unit.spark.memory_logs import MemoryLogs
+from tests.kit.spark.memory_logs import MemoryLogs
 
 BASE = {"bootstrap": "h:1", "subscribe": "orders"}
 ZERO = TopicPartition("orders", 0)

@@ -19,7 +19,7 @@ from penstock.spark.folder import Folder
 from penstock.storage.files.journal import write_journal
 from penstock.storage.files.os_files import OsDirectory
 from penstock.testing import broker
-from tests.support import allow_small_segments
+from tests.kit.broker.running import allow_small_segments
 
 CODECS: tuple[Literal["none", "gzip", "snappy", "lz4", "zstd"], ...] = (
     "none",

@@ -16,8 +16,8 @@ from penstock.spark import folder_log, folder_pieces
 from penstock.spark.folder_log import OnDamage, PartitionLog
 from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.log.log import Log
-from tests.unit.storage.compacting import compact, keyed_batch, put
-from tests.unit.storage.harness import (
+from tests.kit.storage.compacting import compact, keyed_batch, put
+from tests.kit.storage.logs import (
     NOW_MS,
     append,
     delete_records,

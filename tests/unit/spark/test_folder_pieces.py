@@ -9,7 +9,7 @@ import pytest
 from penstock.records.header import stamp
 from penstock.spark import folder_pieces
 from penstock.spark.folder_pieces import Pieces, ReadOnlyDirectory
-from tests.unit.storage.harness import make_batch
+from tests.kit.storage.logs import make_batch
 
 FOREVER = 2**63 - 1
 

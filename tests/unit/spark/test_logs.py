@@ -10,7 +10,7 @@ from penstock.model.removal import Removal, RemovalCause
 from penstock.spark.extent import Extent
 from penstock.spark.logs import find_cuts, is_selected, raise_missing, select_extents
 from penstock.spark.options import Selection
-from tests.unit.spark.memory_logs import MemoryLogs
+from tests.kit.spark.memory_logs import MemoryLogs
 
 CAUSES: tuple[RemovalCause, ...] = ("truncated", "deleted")
 LOGS = MemoryLogs(orders=[5, 6], bills=[7], __offsets=[9])

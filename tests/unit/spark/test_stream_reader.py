@@ -16,7 +16,7 @@ from penstock.spark.errors import DataLoss
 from penstock.spark.extent import Extent
 from penstock.spark.offsets import StreamOffset
 from penstock.spark.stream_reader import StreamReader
-from tests.unit.spark.memory_logs import MemoryLogs
+from tests.kit.spark.memory_logs import MemoryLogs
 
 ALL = ReadAllAvailable()
 

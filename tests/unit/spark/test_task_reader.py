@@ -17,7 +17,7 @@ from penstock.spark.options import parse_options
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.schema import source_schema
 from penstock.spark.task_reader import RangePartition, TaskReader
-from tests.unit.spark.memory_logs import MemoryLogs
+from tests.kit.spark.memory_logs import MemoryLogs
 
 ZERO = TopicPartition("orders", 0)
 PLANNED = RangePartition(OffsetRange(ZERO, 5, 45), "id of orders")

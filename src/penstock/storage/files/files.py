@@ -1,6 +1,6 @@
 """The only way storage touches the world: a file that grows at its end, and a folder of files.
 
-Not an implementation: `storage.files.os_files` is the real one, `testing.simulated_disk` the one
+Not an implementation: `storage.files.os_files` is the real one, `tests.kit.simulated_disk` the one
 that crashes on demand. The invariant both keep: what `flush` returned for is there after a crash,
 and nothing else is promised, neither bytes of a file nor the names in a folder.
 """

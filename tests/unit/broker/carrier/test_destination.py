@@ -25,9 +25,9 @@ from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import decode_messages
 from penstock.records.header import BatchHeader, check_produced
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.broker.staging import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 from tests.unit.broker.staging.test_coordinator import led_by
-from tests.unit.broker.staging_harness import Life, living
 
 
 class OtherBroker:

@@ -16,7 +16,7 @@ from penstock.protocol.kafka.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from tests.support import ManualClock
+from tests.kit.broker.running import ManualClock
 
 BY_NAME = 12
 BY_ID = 13

@@ -14,7 +14,7 @@ from penstock.model.errors import (
 )
 from penstock.model.ids import BrokerId, TopicPartition
 from penstock.registry.facts import Change, ChangeTargets, ExpireBroker, Facts
-from tests.registry_support import SharedFacts, broker, ids
+from tests.kit.registry.facts import SharedFacts, broker, ids
 
 FOUR = BrokerId(4)
 

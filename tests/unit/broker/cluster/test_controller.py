@@ -10,8 +10,8 @@ import pytest
 from penstock.broker.cluster.changes import ClusterChanges
 from penstock.broker.cluster.controller import Controller
 from penstock.model.ids import BrokerId
-from tests.registry_support import SharedFacts, broker, ids
-from tests.support import ManualClock
+from tests.kit.broker.running import ManualClock
+from tests.kit.registry.facts import SharedFacts, broker, ids
 
 
 class Facts(SharedFacts):

@@ -9,7 +9,7 @@ import pytest
 from penstock.broker.cluster import elections
 from penstock.broker.cluster.elections import ELECTED, NOT_AVAILABLE, NOT_NEEDED, UNKNOWN, Elections
 from penstock.model.ids import BrokerId, TopicPartition
-from tests.unit.broker.cluster_harness import Village, village
+from tests.kit.broker.cluster import Village, village
 
 ZERO = TopicPartition("orders", 0)
 

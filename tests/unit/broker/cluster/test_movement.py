@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.cluster import movement
 from penstock.model.limits import PARTITIONS_CATCHING_UP_MAX
-from tests.unit.broker.cluster_harness import Village, village
+from tests.kit.broker.cluster import Village, village
 
 
 def is_at(cluster: Village, *brokers: int, number: int = 0) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.broker.cluster.view import ClusterView
 from penstock.model.ids import BrokerId
 from penstock.protocol import penstock_pb2 as pb
-from tests.unit.broker.cluster_harness import Village, village
+from tests.kit.broker.cluster import Village, village
 
 
 async def described(cluster: Village) -> pb.DescribeClusterResponse:

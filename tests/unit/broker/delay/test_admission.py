@@ -21,9 +21,9 @@ from penstock.model.errors import (
 )
 from penstock.model.limits import DELAY_MS_MAX, FRAME_BYTES_MAX
 from penstock.records import Codec
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import batch
-from tests.unit.broker.delay.delay_harness import START_MS, living, waiting_batch
+from tests.kit.broker.delay import START_MS, living, waiting_batch
+from tests.kit.broker.running import batch
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 def waiting(due_ms: int, size: int) -> Waiting:

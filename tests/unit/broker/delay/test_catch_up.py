@@ -12,8 +12,8 @@ from penstock.coordination.delay.records import NOTHING_DUE, Due
 from penstock.model.errors import CorruptLog, PenstockError
 from penstock.storage.due.index import DueReader
 from penstock.storage.due.run import Entry
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.broker.delay.delay_harness import Life, living
+from tests.kit.broker.delay import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 FRONTIER = Due(10_000, 10_000)
 

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.broker.delay import cleaner as cleaner_module
 from penstock.broker.delay import coordinator as coordinator_module
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, allow_small_segments
-from tests.unit.broker.delay.delay_harness import START_MS, living
+from tests.kit.broker.delay import START_MS, living
+from tests.kit.broker.running import ManualClock, allow_small_segments
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture(autouse=True)

@@ -19,9 +19,9 @@ from penstock.model.errors import (
     ShuttingDown,
     UnknownTopic,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock
-from tests.unit.broker.delay.delay_harness import START_MS, living
+from tests.kit.broker.delay import START_MS, living
+from tests.kit.broker.running import ManualClock
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_a_message_appears_when_it_is_due_and_not_before() -> None:

@@ -21,8 +21,8 @@ from penstock.coordination.delay.table import Lane
 from penstock.coordination.producers.state import ProducerEntry, RememberedBatch
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.records.header import read_header
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.broker.delay.delay_harness import Life, living
+from tests.kit.broker.delay import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 class Road:

@@ -11,9 +11,9 @@ from penstock.broker.delay import schedules as schedule_keeper
 from penstock.coordination.delay.schedule import Schedule
 from penstock.model.delivery_errors import InvalidSchedule, TopicClaimed, UnknownSchedule
 from penstock.model.errors import BatchTooLarge, InvalidBatch, PenstockError, UnknownTopic
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock
-from tests.unit.broker.delay.delay_harness import START_MS, Life, living
+from tests.kit.broker.delay import START_MS, Life, living
+from tests.kit.broker.running import ManualClock
+from tests.kit.simulated_disk import SimulatedDisk
 
 MINUTE_MS = 60_000
 # The next full minute.

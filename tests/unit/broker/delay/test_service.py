@@ -13,9 +13,9 @@ from penstock.broker.delay import coordinator as coordinator_module
 from penstock.broker.delay import store as store_module
 from penstock.coordination.delay.records import Due
 from penstock.storage.due import index as due_index
-from penstock.testing.simulated_disk import Persistence, SimulatedDisk
-from tests.support import ManualClock, allow_small_segments
-from tests.unit.broker.delay.delay_harness import Life, living
+from tests.kit.broker.delay import Life, living
+from tests.kit.broker.running import ManualClock, allow_small_segments
+from tests.kit.simulated_disk import Persistence, SimulatedDisk
 
 
 @dataclass

@@ -8,9 +8,9 @@ from penstock.broker.delay import store as store_module
 from penstock.broker.delay.store import first_record
 from penstock.model.errors import Busy, CorruptLog, NotCoordinator, StorageFailed
 from penstock.records import build_batch
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock
-from tests.unit.broker.delay.delay_harness import living
+from tests.kit.broker.delay import living
+from tests.kit.broker.running import ManualClock
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.coordination.delay.records import DELAYED_TOPIC
 from penstock.model.errors import CoordinatorLoading, DiskFull, PenstockError, StorageFailed
-from penstock.testing.simulated_disk import Operation, SimulatedDisk
-from tests.unit.broker.delay.delay_harness import Life, living
+from tests.kit.broker.delay import Life, living
+from tests.kit.simulated_disk import Operation, SimulatedDisk
 
 ResultT = TypeVar("ResultT")
 

@@ -19,9 +19,9 @@ from penstock.records import BatchBuilder, Codec
 from penstock.records.header import check_batch
 from penstock.records.plain import PlainBatch, plain_batch
 from penstock.records.slicing import SliceableBatch
-from tests.support import running
-from tests.unit.broker.delivery.share_harness import REJECT, stage
-from tests.unit.broker.opening_support import Watch, tiny_headers, zeros
+from tests.kit.broker.openings import Watch, tiny_headers, zeros
+from tests.kit.broker.running import running
+from tests.kit.broker.shared_groups import REJECT, stage
 
 
 async def test_letters_too_large_for_one_batch_are_all_there(

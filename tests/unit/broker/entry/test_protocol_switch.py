@@ -19,8 +19,8 @@ from penstock.protocol.frame import ERROR_TYPE, encode_head
 from penstock.protocol.kafka.apis import API_VERSIONS
 from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.penstock_pb2 import CALL_PING
-from tests.kafka_support import KafkaClient, connect, encode_request, kafka_running
-from tests.support import ManualClock, batch, running
+from tests.kit.broker.kafka_client import KafkaClient, connect, encode_request, kafka_running
+from tests.kit.broker.running import ManualClock, batch, running
 
 REQUEST = encode_request(API_VERSIONS, 3, 1, ApiVersionsRequest())
 PING = encode_head(CALL_PING, 7, b"")

@@ -24,9 +24,9 @@ from penstock.model.errors import (
     ShuttingDown,
     StorageFailed,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock
-from tests.unit.broker.group_harness import Gate, living
+from tests.kit.broker.groups import Gate, living
+from tests.kit.broker.running import ManualClock
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def turns(count: int = 5) -> None:

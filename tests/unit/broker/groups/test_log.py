@@ -9,9 +9,9 @@ import pytest
 from penstock.broker.groups import log as group_log
 from penstock.records import BatchBuilder
 from penstock.records.header import read_header
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock
-from tests.unit.broker.group_harness import living
+from tests.kit.broker.groups import living
+from tests.kit.broker.running import ManualClock
+from tests.kit.simulated_disk import SimulatedDisk
 
 SNAPSHOT = "topics/__offsets/0/groups.journal"
 

@@ -15,8 +15,8 @@ from penstock.coordination.group.table import Checkpoint
 from penstock.model.errors import CorruptLog
 from penstock.records.view import batches
 from penstock.storage.files.journal import write_journal
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.broker.group_harness import Life, living
+from tests.kit.broker.groups import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 Read = TypeVar("Read")
 

@@ -10,9 +10,9 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
-from tests.kafka_support import connect
-from tests.push_support import pushed, settled, until
-from tests.support import batch, running
+from tests.kit.broker.kafka_client import connect
+from tests.kit.broker.push_client import pushed, settled, until
+from tests.kit.broker.running import batch, running
 
 
 async def test_a_client_is_known_with_all_that_it_has() -> None:

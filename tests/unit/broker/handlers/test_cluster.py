@@ -7,7 +7,7 @@ import pytest
 from penstock.model.errors import InvalidRequest
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
 
 
 async def described(client: RawClient, *, moving_only: bool = False) -> pb.DescribeClusterResponse:

@@ -18,8 +18,8 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.storage.files.journal import write_journal
 from penstock.storage.log.compacted import COMPACTION_JOURNAL
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def find(client: RawClient, **at: int | bool) -> tuple[int, int]:

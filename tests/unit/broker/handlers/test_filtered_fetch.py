@@ -17,7 +17,7 @@ from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Message, decode_messages
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
 
 NOW_MS = 1_700_000_000_000
 EVEN = pb.Filter(tags=["even"])

@@ -20,8 +20,8 @@ from penstock.model.errors import (
 )
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, batch, running
+from tests.kit.broker.running import ManualClock, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])

@@ -23,8 +23,8 @@ from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import ANSWER_BIT, encode_head
-from tests.push_support import pushed, settled, until
-from tests.support import batch, running
+from tests.kit.broker.push_client import pushed, settled, until
+from tests.kit.broker.running import batch, running
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from penstock.replication.disk.driver import Driver
 from penstock.replication.parcels.parcel import Heartbeat, Parcel
 from penstock.replication.parcels.wire import encode
 from penstock.replication.peers.peering import Peering
-from tests.support import ManualClock, running
+from tests.kit.broker.running import ManualClock, running
 
 ME = Node(1, 7)
 STRANGER = Node(9, 9)

@@ -16,9 +16,9 @@ from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from penstock.storage.log.removals import REMOVALS_JOURNAL
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import connect
-from tests.support import ManualClock, RawClient, batch, running
+from tests.kit.broker.kafka_client import connect
+from tests.kit.broker.running import ManualClock, RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 Told = tuple[int, int, str, int, str]
 

@@ -26,7 +26,7 @@ from penstock.net.channel import Channel, connect_channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Codec, decode_messages
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
 
 
 class Asking:

@@ -23,8 +23,8 @@ from penstock.model.errors import (
 from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def stage(

@@ -22,8 +22,8 @@ from penstock.model.limits import DELETED_TOPIC_STAYS_MS
 from penstock.net.clock import SystemClock
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, RawClient, batch, running
+from tests.kit.broker.running import ManualClock, RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def metadata(

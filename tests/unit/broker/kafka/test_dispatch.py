@@ -52,10 +52,10 @@ from penstock.protocol.kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.kafka_samples import Samples
-from tests.kafka_support import KafkaClient, connect, kafka_running
-from tests.support import batch
-from tests.unit.broker.kafka.talk import create, fill, topic_id
+from tests.kit.broker.kafka_client import KafkaClient, connect, kafka_running
+from tests.kit.broker.kafka_talk import create, fill, topic_id
+from tests.kit.broker.running import batch
+from tests.kit.records.kafka_messages import Samples
 
 BY_IDS_SINCE = {apis.PRODUCE: 13, apis.FETCH: 13, apis.OFFSET_COMMIT: 10, apis.OFFSET_FETCH: 10}
 

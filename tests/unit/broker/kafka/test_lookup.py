@@ -9,8 +9,8 @@ from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.schema import ZERO_UUID
-from tests.kafka_support import kafka_running
-from tests.unit.broker.kafka.talk import create, fetch, fill, topic_id
+from tests.kit.broker.kafka_client import kafka_running
+from tests.kit.broker.kafka_talk import create, fetch, fill, topic_id
 
 
 @pytest.mark.parametrize(

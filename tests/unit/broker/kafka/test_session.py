@@ -27,9 +27,8 @@ from penstock.protocol.kafka.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataResponse
-from tests.kafka_support import connect, encode_request, kafka_running
-from tests.support import batch
-from tests.unit.broker.kafka.talk import (
+from tests.kit.broker.kafka_client import connect, encode_request, kafka_running
+from tests.kit.broker.kafka_talk import (
     LONG_MS,
     PRODUCE_BY_NAME,
     create,
@@ -40,6 +39,7 @@ from tests.unit.broker.kafka.talk import (
     settled,
     values_of,
 )
+from tests.kit.broker.running import batch
 
 LATEST = ListOffsetsRequest(
     topics=[ListOffsetsTopic("orders", [ListOffsetsPartition(0, timestamp=-1)])]

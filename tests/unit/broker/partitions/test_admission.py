@@ -11,7 +11,7 @@ from penstock.model.topic_config import INT64_MAX, TopicConfig, with_settings
 from penstock.records import BatchBuilder, decode_messages
 from penstock.records.compression import Codec
 from penstock.records.header import check_produced
-from tests.support import ManualClock, peak_bytes
+from tests.kit.broker.running import ManualClock, peak_bytes
 
 HOUR_MS = 60 * 60 * 1000
 

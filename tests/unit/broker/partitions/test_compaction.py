@@ -19,8 +19,8 @@ from penstock.records.view import batches
 from penstock.storage.compaction import cleaning
 from penstock.storage.compaction.cleaning import read_batches
 from penstock.storage.segments.recovery import CLEANED_NAME
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, RawClient, allow_small_segments, running
+from tests.kit.broker.running import ManualClock, RawClient, allow_small_segments, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 SETTINGS = {
     "cleanup_policy": "compact",

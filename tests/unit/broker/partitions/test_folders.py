@@ -10,7 +10,7 @@ from penstock.broker.partitions.folders import TopicFolders
 from penstock.model.ids import TopicId, TopicPartition
 from penstock.replication.replica.saved_state import RAFT_JOURNAL
 from penstock.storage.files.journal import read_journal, write_journal
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 ID = TopicId("ab" * 16)
 OTHER = TopicId("cd" * 16)

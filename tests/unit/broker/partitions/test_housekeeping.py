@@ -6,8 +6,8 @@ import asyncio
 
 from penstock.storage.log.start_offset import write_start_offset
 from penstock.storage.segments.recovery import log_files
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, RawClient, batch, running
+from tests.kit.broker.running import ManualClock, RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def start_offset(client: RawClient) -> int:

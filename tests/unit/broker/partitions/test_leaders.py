@@ -17,8 +17,8 @@ from penstock.model.ids import BrokerId
 from penstock.model.limits import UNHEARD_ELECTIONS_MAX
 from penstock.registry.facts import ExpireBroker
 from penstock.registry.image import TopicImage
-from tests.registry_support import broker, ids
-from tests.unit.broker.cluster_harness import IN_CLUSTER, Life, Village, village
+from tests.kit.broker.cluster import IN_CLUSTER, Life, Village, village
+from tests.kit.registry.facts import broker, ids
 
 
 async def test_a_leader_that_the_registry_lost_is_found_while_it_is_heard() -> None:

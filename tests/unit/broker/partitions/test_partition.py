@@ -24,9 +24,9 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder
 from penstock.records.compression import Codec
 from penstock.records.header import read_header
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, RawClient, batch, running
-from tests.unit.replication.harness import PARTITION, One
+from tests.kit.broker.running import ManualClock, RawClient, batch, running
+from tests.kit.replication.replica import PARTITION, One
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def alter(client: RawClient, **changes: str) -> None:

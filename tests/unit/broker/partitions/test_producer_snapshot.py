@@ -17,9 +17,9 @@ from penstock.model.topic_config import TopicConfig
 from penstock.raft.membership import Membership
 from penstock.raft.messages import AppendRequest, ResetRequest, VoteAnswer
 from penstock.replication.replica.copying import read_batches
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import batch
-from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
+from tests.kit.broker.running import batch
+from tests.kit.replication.replica import ME, OTHER, THIRD, One, made
+from tests.kit.simulated_disk import SimulatedDisk
 
 TOPIC_ID = TopicId("b" * 32)
 EARLY, STEADY = 71, 72

@@ -17,7 +17,7 @@ from penstock.model.limits import READERS_WOKEN_PER_TURN_MAX
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import encode_head
-from tests.support import RawClient, another_client, batch, running
+from tests.kit.broker.running import RawClient, another_client, batch, running
 
 GROUPS = 10
 

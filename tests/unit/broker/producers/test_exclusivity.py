@@ -22,9 +22,9 @@ from penstock.model.errors import (
 )
 from penstock.model.limits import CLAIM_VALID_MS, CLAIM_WAIT_MS_MAX
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, batch
-from tests.unit.broker.group_harness import living
+from tests.kit.broker.groups import living
+from tests.kit.broker.running import ManualClock, batch
+from tests.kit.simulated_disk import SimulatedDisk
 
 VALID_S = CLAIM_VALID_MS / 1000
 

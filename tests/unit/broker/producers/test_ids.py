@@ -10,7 +10,7 @@ from penstock.broker.producers import ids as producer_ids
 from penstock.broker.producers.ids import ProducerIds
 from penstock.model.errors import Busy, PenstockError
 from penstock.registry.facts import Change, Facts
-from tests.registry_support import SharedFacts, eventually
+from tests.kit.registry.facts import SharedFacts, eventually
 
 
 class Away(SharedFacts):

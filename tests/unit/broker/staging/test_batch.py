@@ -10,7 +10,7 @@ from penstock.model.errors import CorruptLog
 from penstock.model.limits import ATTEMPT_NAME_LENGTH_MAX, WRITE_NAME_LENGTH_MAX
 from penstock.records.header import read_header, write_header
 from penstock.records.view import batches
-from tests.support import batch
+from tests.kit.broker.running import batch
 
 STAGED = StagedBatch("write", 7, "attempt", 3, "orders", "0" * 32, 2, 2)
 

@@ -17,8 +17,8 @@ from penstock.model.errors import (
 from penstock.model.ids import BrokerId
 from penstock.raft.membership import Membership, Node
 from penstock.replication.replica.participant import Participant
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.broker.staging_harness import Life, living
+from tests.kit.broker.staging import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def turns(count: int = 5) -> None:

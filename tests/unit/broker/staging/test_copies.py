@@ -15,10 +15,10 @@ from penstock.coordination.producers import state as producer_state
 from penstock.coordination.staging.records import NamedAttempt
 from penstock.model.errors import DiskFull, StorageFailed
 from penstock.model.limits import PRODUCER_SILENCE_MS_MAX
-from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
-from tests.support import ManualClock, batch
+from tests.kit.broker.running import ManualClock, batch
+from tests.kit.broker.staging import Life, living
+from tests.kit.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.unit.broker.staging.test_copy import keep_undone
-from tests.unit.broker.staging_harness import Life, living
 
 
 def produce_as(life: Life, *producer_ids: int) -> None:

@@ -10,9 +10,9 @@ from penstock.broker.carrier import destination as staged_destination
 from penstock.broker.staging import copy as staged_copy
 from penstock.coordination.staging.records import NamedAttempt
 from penstock.model.errors import Busy, UnknownTopic
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import batch
-from tests.unit.broker.staging_harness import Life, living
+from tests.kit.broker.running import batch
+from tests.kit.broker.staging import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_attempts_in_the_order_they_are_named_and_batches_as_they_were_staged() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.broker.staging import log as staging_log
 from penstock.coordination.staging.records import STAGED_TOPIC, StagedBatch
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import allow_small_segments
-from tests.unit.broker.staging_harness import Life, living
+from tests.kit.broker.running import allow_small_segments
+from tests.kit.broker.staging import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture

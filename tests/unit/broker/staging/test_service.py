@@ -24,10 +24,10 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.model.limits import STAGED_SILENCE_MS_MAX, WRITE_SILENCE_MS_MAX
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, batch
+from tests.kit.broker.running import ManualClock, batch
+from tests.kit.broker.staging import living
+from tests.kit.simulated_disk import SimulatedDisk
 from tests.unit.broker.staging.test_copies import fail_flushes_of
-from tests.unit.broker.staging_harness import living
 
 
 async def test_what_is_staged_is_seen_when_it_is_committed_and_not_before() -> None:

@@ -20,10 +20,10 @@ from penstock.model.ids import BrokerId
 from penstock.records.header import read_header
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import ThreadFlusher
-from penstock.testing.simulated_disk import SimulatedDisk, SimulatedFile
-from tests.registry_support import SharedFacts, broker, ids
-from tests.support import CONFIG, ManualClock, alone, batch
-from tests.unit.broker.cluster_harness import Village, village
+from tests.kit.broker.cluster import Village, village
+from tests.kit.broker.running import CONFIG, ManualClock, alone, batch
+from tests.kit.registry.facts import SharedFacts, broker, ids
+from tests.kit.simulated_disk import SimulatedDisk, SimulatedFile
 
 ME = BrokerId(1)
 IN_CLUSTER = replace(CONFIG, registry="meta://1@127.0.0.1:9092")

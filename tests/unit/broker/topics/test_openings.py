@@ -24,10 +24,10 @@ from penstock.protocol.kafka.messages.produce import (
 )
 from penstock.records.header import check_batch
 from penstock.records.plain import plain_batch
-from tests.kafka_support import KafkaClient, connect
-from tests.support import RawClient, another_client, batch, running
-from tests.unit.broker.kafka.talk import PRODUCE_BY_NAME, produce, produce_request, settled
-from tests.unit.broker.opening_support import Watch, tiny_headers, zeros
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.kafka_talk import PRODUCE_BY_NAME, produce, produce_request, settled
+from tests.kit.broker.openings import Watch, tiny_headers, zeros
+from tests.kit.broker.running import RawClient, another_client, batch, running
 
 LARGE = {
     "zeros": [zeros(), zeros()],

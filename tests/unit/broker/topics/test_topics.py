@@ -28,11 +28,8 @@ from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from penstock.protocol.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from penstock.testing.simulated_disk import SimulatedFile
-from tests.kafka_support import KafkaClient, connect
-from tests.push_support import pushed, until
-from tests.support import RawClient, another_client, batch, running
-from tests.unit.broker.kafka.talk import (
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.kafka_talk import (
     FETCH_BY_NAME,
     PRODUCE_BY_NAME,
     fetch_request,
@@ -40,6 +37,9 @@ from tests.unit.broker.kafka.talk import (
     settled,
     topic_id,
 )
+from tests.kit.broker.push_client import pushed, until
+from tests.kit.broker.running import RawClient, another_client, batch, running
+from tests.kit.simulated_disk import SimulatedFile
 
 LONG_MS: Final = 60_000
 GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

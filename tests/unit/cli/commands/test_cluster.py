@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from penstock.cli.commands.cluster import _brokers, _left_text
 from penstock.cli.main import make_app
 from penstock.model.errors import InvalidRequest
-from tests.unit.cli.statuses import COPYING, WELL
+from tests.kit.broker.statuses import COPYING, WELL
 
 
 def test_what_is_left_to_move() -> None:

@@ -13,7 +13,7 @@ from penstock.client.admin.cluster import (
     OfflineCopy,
     PartitionStatus,
 )
-from tests.unit.cli.statuses import COPYING, WELL
+from tests.kit.broker.statuses import COPYING, WELL
 
 LEADERLESS = replace(WELL, leader=None, voters=(), in_sync=(), is_reached=False)
 OFFLINE = OfflineCopy(broker=3, reason="Its files are gone.")

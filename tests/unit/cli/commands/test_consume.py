@@ -8,7 +8,7 @@ from penstock import connect
 from penstock.cli.commands.consume import _consume, _Job
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from tests.support import ManualClock, batch, running
+from tests.kit.broker.running import ManualClock, batch, running
 
 JOB = _Job(
     topic="t",

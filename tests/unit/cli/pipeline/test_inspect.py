@@ -12,8 +12,8 @@ from penstock.cli.main import make_app
 from penstock.cli.pipeline.inspect import show
 from penstock.spark.inspection import Inspection, InspectOptions
 from penstock.spark.inspection.tables import LagRow, Tables
+from tests.kit.spark.healthy_topic import topic_row
 from tests.unit.spark.inspection.report.test_page import FINDING, full_tables
-from tests.unit.spark.inspection.samples import topic_row
 
 INSPECTION = Inspection(
     options=InspectOptions(topics=("orders",), path="data"),

@@ -9,7 +9,7 @@ import pytest
 from penstock.client.admin.clients import ClientStatus
 from penstock.client.client import Client, connect
 from penstock.model.delivery_errors import UnknownClient
-from tests.support import running
+from tests.kit.broker.running import running
 
 
 async def named(mq: Client, name: str) -> ClientStatus:

@@ -16,7 +16,7 @@ from penstock.model.dead_letter import Headers, SourceMessage, dead_letter_topic
 from penstock.model.errors import InvalidRequest
 from penstock.model.message_headers import EXPIRES_MS, REDRIVES
 from penstock.records import Message
-from tests.support import running
+from tests.kit.broker.running import running
 
 GROUP = "workers"
 DIED_MS = 1_700_000_000_000

@@ -16,7 +16,7 @@ from penstock.model.delivery_errors import InvalidDelay
 from penstock.model.errors import InvalidRequest, UnknownTopic
 from penstock.model.ids import TopicId
 from penstock.records.header import BatchHeader
-from tests.support import running
+from tests.kit.broker.running import running
 
 
 def test_delays_are_rounded_up_never_down() -> None:

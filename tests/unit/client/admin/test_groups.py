@@ -8,7 +8,7 @@ from penstock import connect
 from penstock.client.admin.groups import TopicSubscription
 from penstock.model.errors import GroupNotEmpty, UnknownGroup, UnknownMember
 from penstock.model.ids import TopicPartition
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
 
 
 async def fill(client: RawClient) -> None:

@@ -9,7 +9,7 @@ from penstock.client.client import Client
 from penstock.model.errors import ConnectionLost, InvalidTopic, MalformedFrame, UnknownTopic
 from penstock.model.removal import DeletedPartition, DeletedTopic, Removal
 from penstock.protocol import penstock_pb2 as pb
-from tests.unit.client.fake_broker import LOSE_ANSWER, FakeBroker
+from tests.kit.client.fake_broker import LOSE_ANSWER, FakeBroker
 
 DESCRIBE = pb.CALL_DESCRIBE_TOPIC
 

@@ -25,7 +25,7 @@ from penstock.model.errors import (
     UnknownTopic,
 )
 from penstock.records import EncodedBatch, build_batch
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from penstock.client.blocking.client import BlockingClient
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.model.errors import ClientClosed, InvalidRequest
 from penstock.records import Message
-from tests.support import batch, running
+from tests.kit.broker.running import batch, running
 
 
 @contextlib.asynccontextmanager

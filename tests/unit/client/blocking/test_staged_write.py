@@ -12,7 +12,7 @@ from penstock.client.producing.staged_write import StagedAttempt
 from penstock.model.errors import BatchTooLarge
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from penstock.client.concurrency.callbacks import check_outside_callbacks, is_in
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.records import build_batch
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

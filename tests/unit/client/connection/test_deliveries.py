@@ -15,7 +15,7 @@ from penstock.net.address import parse_address
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DELIVER, PUSH_ENDED, error_envelope
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 
 class Noted:

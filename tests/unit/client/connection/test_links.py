@@ -14,7 +14,7 @@ from penstock.net.channel import Channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DELIVER, PUSH_ENDED
-from tests.unit.client.fake_broker import HOLD, SWALLOW, FakeBroker
+from tests.kit.client.fake_broker import HOLD, SWALLOW, FakeBroker
 
 NOBODY = parse_address("127.0.0.1:1")
 CONFIG = ClientConfig(client_name="tester", connect_timeout_ms=200)

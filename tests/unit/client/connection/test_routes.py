@@ -25,7 +25,7 @@ from penstock.model.ids import TopicPartition
 from penstock.net.address import parse_address
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CREATE_TOPIC, FIND_OFFSET, LIST_GROUPS
-from tests.unit.client.fake_broker import BREAK, LOSE_ANSWER, SWALLOW, FakeBroker
+from tests.kit.client.fake_broker import BREAK, LOSE_ANSWER, SWALLOW, FakeBroker
 
 METADATA = pb.CALL_METADATA
 

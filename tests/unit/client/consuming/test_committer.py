@@ -18,7 +18,7 @@ from penstock.model.errors import (
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
-from tests.unit.client.fake_broker import HOLD, FakeBroker
+from tests.kit.client.fake_broker import HOLD, FakeBroker
 
 COMMIT = pb.CALL_COMMIT_OFFSETS
 ORDERS = TopicPartition("orders", 0)

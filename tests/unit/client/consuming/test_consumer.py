@@ -24,7 +24,7 @@ from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Codec, Message, build_batch, control_batch
 from penstock.records.header import read_header
-from tests.unit.client.fake_broker import HOLD, FakeBroker, FakePartition
+from tests.kit.client.fake_broker import HOLD, FakeBroker, FakePartition
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.client.consuming.damage import damaged, one_by_one, sound_part
 from penstock.model.errors import CorruptBatch, CorruptLog, InvalidBatch
 from penstock.model.ids import TopicPartition
-from tests.unit.client.damage_samples import batches
+from tests.kit.client.damaged_batches import batches
 
 
 @pytest.mark.parametrize("asked", [10, 11, 12])

@@ -29,8 +29,8 @@ from penstock.model.ids import TopicPartition
 from penstock.net.address import parse_address
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch, decode_messages
-from tests.unit.client.damage_samples import batches
-from tests.unit.client.fake_broker import BREAK, HOLD, Action, FakeBroker, FakePartition
+from tests.kit.client.damaged_batches import batches
+from tests.kit.client.fake_broker import BREAK, HOLD, Action, FakeBroker, FakePartition
 
 FETCH = pb.CALL_FETCH
 ORDERS = TopicPartition("orders", 0)

@@ -22,7 +22,7 @@ from penstock.model.errors import (
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message, build_batch
-from tests.unit.client.fake_broker import HOLD, LOSE_ANSWER, FakeBroker
+from tests.kit.client.fake_broker import HOLD, LOSE_ANSWER, FakeBroker
 
 BEAT = pb.CALL_GROUP_HEARTBEAT
 COMMIT = pb.CALL_COMMIT_OFFSETS

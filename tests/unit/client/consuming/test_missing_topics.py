@@ -13,7 +13,7 @@ from penstock.client.client import Client, connect
 from penstock.client.consuming import missing_topics
 from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.records import Message
-from tests.support import running
+from tests.kit.broker.running import running
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
 from penstock.records import Message
-from tests.support import batch, running
+from tests.kit.broker.running import batch, running
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.client.client import Client
 from penstock.model.ids import TopicPartition
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -19,8 +19,8 @@ from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @contextlib.asynccontextmanager

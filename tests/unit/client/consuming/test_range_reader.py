@@ -24,8 +24,8 @@ from penstock.model.errors import (
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Codec, Columns, build_batch, control_batch
 from penstock.records.header import stamp_append_time
-from tests.unit.client.fake_broker import BREAK, HOLD, LOSE_ANSWER, FakeBroker, FakePartition
-from tests.unit.records.column_rows import rows_of, values_of
+from tests.kit.client.fake_broker import BREAK, HOLD, LOSE_ANSWER, FakeBroker, FakePartition
+from tests.kit.records.column_rows import rows_of, values_of
 
 FETCH = pb.CALL_FETCH
 

@@ -13,7 +13,7 @@ from penstock.client.client import Client
 from penstock.client.consuming import reader
 from penstock.model.message_headers import EXPIRES_MS
 from penstock.records import BatchBuilder, Codec
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 START_MS = 1_700_000_000_000
 

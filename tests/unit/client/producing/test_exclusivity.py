@@ -19,7 +19,7 @@ from penstock.model.errors import (
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
 from penstock.records.columns import EncodedBatch
-from tests.unit.client.fake_broker import LOSE_ANSWER, FakeBroker
+from tests.kit.client.fake_broker import LOSE_ANSWER, FakeBroker
 
 
 async def test_a_topic_is_claimed_before_the_first_batch(broker: FakeBroker, mq: Client) -> None:

@@ -12,7 +12,7 @@ from penstock.client.producing.producer import Compression
 from penstock.model.errors import BatchTooLarge, Busy, ClientClosed, InvalidRequest, InvalidTopic
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import EncodedBatch, Message, build_batch, decode_messages
-from tests.unit.client.fake_broker import DO, HOLD, LOSE_ANSWER, FakeBroker
+from tests.kit.client.fake_broker import DO, HOLD, LOSE_ANSWER, FakeBroker
 
 PRODUCE = pb.CALL_PRODUCE
 

@@ -16,7 +16,7 @@ from penstock.client.producing.queue_headers import with_queue_headers
 from penstock.model.errors import InvalidRequest
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY, TAG
 from penstock.records import Message, decode_messages
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 
 def kept(broker: FakeBroker) -> list[Message]:

@@ -30,7 +30,7 @@ from penstock.model.errors import (
 from penstock.net.connection import Pause
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import decode_messages
-from tests.unit.client.fake_broker import BREAK, DO, HOLD, LOSE_ANSWER, SWALLOW, Action, FakeBroker
+from tests.kit.client.fake_broker import BREAK, DO, HOLD, LOSE_ANSWER, SWALLOW, Action, FakeBroker
 
 PRODUCE = pb.CALL_PRODUCE
 

@@ -24,7 +24,7 @@ from penstock.model.errors import (
 )
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
-from tests.unit.client.fake_broker import BREAK, HOLD, LOSE_ANSWER, SWALLOW, FakeBroker
+from tests.kit.client.fake_broker import BREAK, HOLD, LOSE_ANSWER, SWALLOW, FakeBroker
 
 STAGE = pb.CALL_STAGE
 COMMIT = pb.CALL_COMMIT_STAGED

@@ -11,7 +11,7 @@ from penstock.model.limits import REPLY_BYTES_MAX
 from penstock.model.message_headers import CORRELATION, REPLY_TO
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.client.fake_broker import FakeBroker
 
 REQUEST = [(REPLY_TO, b"0:77"), (CORRELATION, b"token")]
 

@@ -23,8 +23,8 @@ from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import REPLY
 from penstock.records import decode_messages
-from tests.support import batch
-from tests.unit.client.fake_broker import HOLD, FakeBroker
+from tests.kit.broker.running import batch
+from tests.kit.client.fake_broker import HOLD, FakeBroker
 
 
 def asked(broker: FakeBroker, topic: str = "prices") -> list[dict[str, bytes | None]]:

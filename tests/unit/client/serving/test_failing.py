@@ -7,7 +7,7 @@ from collections import Counter
 
 from penstock.client.serving.failing import FAILURES_MAX, MESSAGES_MIN, Failing
 from penstock.records import Message
-from tests.unit.client.serving_harness import (
+from tests.kit.client.serving import (
     CountingFacade,
     Facade,
     cancel,

@@ -16,8 +16,8 @@ from penstock.client.serving.serving import ServeSettings, split_settings
 from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError, StorageFailed
 from penstock.records import Message
-from tests.support import RawClient, batch, running
-from tests.unit.client.serving_harness import (
+from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.client.serving import (
     CountingFacade,
     Facade,
     cancel,

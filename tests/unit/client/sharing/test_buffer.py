@@ -11,7 +11,7 @@ from penstock.client.sharing.lane import Hold
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.records import Message, decode_messages
-from tests.support import batch
+from tests.kit.broker.running import batch
 
 JOBS = TopicPartition("jobs", 0)
 

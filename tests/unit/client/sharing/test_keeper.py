@@ -11,7 +11,7 @@ from penstock.client.sharing.settler import EXTEND, RELEASE, Kind, Outcome
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.records import decode_messages
-from tests.support import batch
+from tests.kit.broker.running import batch
 
 JOBS = TopicPartition("jobs", 0)
 

@@ -12,7 +12,7 @@ from penstock.client.sharing.lane import LeaseLane
 from penstock.model.errors import PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
-from tests.support import batch
+from tests.kit.broker.running import batch
 
 JOBS = TopicPartition("jobs", 0)
 

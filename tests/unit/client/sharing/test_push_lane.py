@@ -20,7 +20,7 @@ from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
 
 
 @contextlib.asynccontextmanager

@@ -26,7 +26,7 @@ from penstock.coordination.delay.schedule import NEVER, Schedule, encode_schedul
 from penstock.coordination.delay.table import DelayedTable
 from penstock.model.errors import CorruptLog
 from tests.golden.delays.delay_script import DelayScript
-from tests.golden_files import run_golden
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "delays").glob("*.txt"))
 SCHEDULE = Schedule(

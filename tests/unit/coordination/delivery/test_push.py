@@ -17,7 +17,7 @@ from penstock.coordination.delivery.push import (
     TimePassed,
 )
 from tests.golden.delivery.push_script import SETTINGS, PushScript
-from tests.golden_files import run_golden
+from tests.kit.runs.golden_files import run_golden
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "delivery"
 

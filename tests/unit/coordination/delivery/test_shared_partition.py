@@ -14,7 +14,7 @@ from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import CorruptLog
 from penstock.model.limits import KIB, SHARE_DELAY_MS_MAX, SHARE_REASON_CHARACTERS_MAX
 from tests.golden.delivery.leases_script import LeasesScript
-from tests.golden_files import run_golden
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "delivery" / "leases").glob("*.txt"))
 NOW_MS = 1_000_000

@@ -25,7 +25,7 @@ from penstock.model.errors import (
     UnknownGroup,
     UnknownMember,
 )
-from tests.unit.coordination.group.harness import RETENTION_MS, TOPICS, Shell
+from tests.kit.models.group_coordinator import RETENTION_MS, TOPICS, Shell
 
 
 def leave(shell: Shell, group: str) -> None:

@@ -12,8 +12,8 @@ from penstock.coordination.group.records import CONFIRMATION, read_key
 from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import Busy, CorruptLog
 from tests.golden.claims_script import ClaimsScript
-from tests.golden_files import run_golden
-from tests.unit.coordination.group.harness import CONFIG
+from tests.kit.models.group_coordinator import CONFIG
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "claims").glob("*.txt"))
 

@@ -11,7 +11,7 @@ from penstock.coordination.group.table import GroupTable
 from penstock.model.delivery_errors import SubscriptionTaken
 from penstock.model.errors import InvalidTopic, UnknownTopic
 from penstock.model.ids import TopicId
-from tests.unit.coordination.group.harness import CONFIG, RETENTION_MS, TOPICS, Shell
+from tests.kit.models.group_coordinator import CONFIG, RETENTION_MS, TOPICS, Shell
 
 
 def taken() -> Shell:

@@ -15,7 +15,7 @@ from penstock.coordination.group.shared.messages import ShareGroupConfig, ShareH
 from penstock.coordination.group.shared.settings import WantedSettings
 from penstock.model.delivery_errors import InconsistentSubscription
 from penstock.model.errors import CorruptLog, InvalidConfig
-from tests.unit.coordination.group.harness import Shell
+from tests.kit.models.group_coordinator import Shell
 
 
 def configure(shell: Shell, group: str, *removed: str, **settings: object) -> None:

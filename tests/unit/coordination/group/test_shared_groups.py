@@ -19,7 +19,7 @@ from penstock.model.errors import (
     UnknownGroup,
     UnknownMember,
 )
-from tests.unit.coordination.group.harness import RETENTION_MS, Shell
+from tests.kit.models.group_coordinator import RETENTION_MS, Shell
 
 
 class TestKinds:

@@ -9,7 +9,7 @@ from penstock.coordination.group.subscriptions import (
     readers_of,
 )
 from penstock.model.limits import MEMBER_LOST_MS_MAX
-from tests.unit.coordination.group.harness import Shell
+from tests.kit.models.group_coordinator import Shell
 
 
 def test_members_places_and_modes_are_shown() -> None:

@@ -11,7 +11,7 @@ from penstock.coordination.group.effects import Record
 from penstock.coordination.group.shared.messages import ShareGroupDescription
 from penstock.coordination.group.table import GroupTable, Machine
 from penstock.model.errors import Busy, CorruptLog
-from tests.unit.coordination.group.harness import CONFIG, Shell
+from tests.kit.models.group_coordinator import CONFIG, Shell
 
 
 def apply_all(records: list[tuple[bytes, bytes]]) -> GroupTable:

@@ -35,7 +35,7 @@ from penstock.protocol.kafka.messages.produce import (
 from penstock.protocol.kafka.messages.sync_group import SyncGroupRequest
 from penstock.protocol.kafka.schema import Kind, array, binary, int16, int32, string, struct
 from penstock.storage.segments.slice import FileSlice
-from tests.kafka_samples import FORMS, Form, Samples
+from tests.kit.records.kafka_messages import FORMS, Form, Samples
 
 # Both ends of every API's versions, which have every form a field can have.
 ENDS = [form for form in FORMS if form.version in (form.api.version_min, form.api.version_max)]

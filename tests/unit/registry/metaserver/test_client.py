@@ -13,9 +13,9 @@ from penstock.raft.membership import Node
 from penstock.registry.facts import Facts
 from penstock.registry.image import ClusterImage, TopicImage, placed
 from penstock.registry.metaserver.client import MetaRegistry
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.registry_support import broker, eventually, ids, leads
-from tests.unit.registry.metaserver.lone_server import config, opened, server
+from tests.kit.registry.facts import broker, eventually, ids, leads
+from tests.kit.registry.lone_meta_server import config, opened, server
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_the_first_makes_the_cluster_and_the_next_finds_it() -> None:

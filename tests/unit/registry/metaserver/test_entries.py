@@ -16,7 +16,7 @@ from penstock.registry.metaserver.entries import (
     encode_entry,
     new_entry,
 )
-from tests.registry_support import ids
+from tests.kit.registry.facts import ids
 
 CREATION = CreateTopic(name="orders", id=TopicId("a" * 32), settings={}, placement=(ids(1),))
 

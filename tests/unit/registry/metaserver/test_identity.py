@@ -9,7 +9,7 @@ import pytest
 from penstock.model.errors import CorruptFacts, InvalidConfig
 from penstock.registry.metaserver.identity import read_or_make_identity, write_identity
 from penstock.storage.files.journal import write_journal
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 def test_a_new_folder_may_be_a_lost_one_and_does_not_vote() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.registry.metaserver.lease import Lease
-from tests.support import ManualClock
+from tests.kit.broker.running import ManualClock
 
 
 def test_it_begins_with_the_sending_and_is_shorter_than_the_session() -> None:

@@ -14,8 +14,8 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.facts import ReserveProducerIds
 from penstock.registry.metaserver.entries import new_entry
 from penstock.registry.metaserver.link import MetaLink
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.registry.metaserver.lone_server import config, server
+from tests.kit.registry.lone_meta_server import config, server
+from tests.kit.simulated_disk import SimulatedDisk
 
 FETCH = pb.MetaFetchRequest(seen_version=-1)
 

@@ -12,7 +12,7 @@ from penstock.registry.metaserver.entries import new_entry
 from penstock.registry.metaserver.machine import SNAPSHOT
 from penstock.registry.metaserver.state import Outcome, decode_snapshot
 from penstock.storage.files.journal import read_journal, write_journal
-from tests.meta_support import CLUSTER, Host, Quorum
+from tests.kit.registry.meta_servers import CLUSTER, Host, Quorum
 
 
 def reserve(quorum: Quorum, times: int, host: Host | None = None) -> int:

@@ -31,8 +31,8 @@ from penstock.registry.image import BrokerImage
 from penstock.registry.metaserver import feed
 from penstock.registry.metaserver.entries import Confirm, decode_entry, new_entry
 from penstock.replication.replica.transport import TIMING
-from tests.meta_support import CLUSTER, SESSION_MS, Host, Quorum
-from tests.registry_support import broker, ids
+from tests.kit.registry.facts import broker, ids
+from tests.kit.registry.meta_servers import CLUSTER, SESSION_MS, Host, Quorum
 
 ONE, TWO = broker(1), broker(2)
 

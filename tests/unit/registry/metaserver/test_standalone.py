@@ -10,9 +10,9 @@ from penstock.net.channel import connect_channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.metaserver.standalone import StandaloneMetaServer
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.registry_support import broker
-from tests.unit.registry.metaserver.lone_server import config, opened, server
+from tests.kit.registry.facts import broker
+from tests.kit.registry.lone_meta_server import config, opened, server
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_it_says_who_it_is_and_answers_no_client() -> None:

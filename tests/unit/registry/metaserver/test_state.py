@@ -24,7 +24,7 @@ from penstock.registry.metaserver.state import (
     decode_snapshot,
     encode_snapshot,
 )
-from tests.registry_support import broker, ids
+from tests.kit.registry.facts import broker, ids
 
 ONE, TWO = broker(1), broker(2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.records.header import read_header
 from penstock.replication.disk.waiting import ACKS_ALL, Done, Waiting
-from tests.unit.replication.harness import One, made
+from tests.kit.replication.replica import One, made
 
 
 class Log:

@@ -8,7 +8,7 @@ from penstock.model.ids import PartitionId, TopicId
 from penstock.raft.membership import Membership, Node
 from penstock.replication.parcels.parcel import Claim
 from penstock.replication.peers.claims import HeardClaims, OwnClaims
-from tests.support import lines_run
+from tests.kit.broker.running import lines_run
 
 ONE, TWO, THREE = (Node(broker, 1) for broker in (1, 2, 3))
 P, Q = (PartitionId(TopicId("a" * 32), number) for number in (0, 1))

@@ -22,7 +22,7 @@ from penstock.raft.messages import AppendRequest
 from penstock.replication.parcels.parcel import Heartbeat, Letter, Parcel
 from penstock.replication.parcels.wire import decode
 from penstock.replication.peers.links import PeerLinks
-from tests.unit.net.harness import until
+from tests.kit.net.sockets import until
 
 ME, PEER = Node(1, 11), Node(2, 22)
 CLUSTER = "c1"

@@ -13,7 +13,7 @@ from penstock.raft.membership import Node
 from penstock.replication.disk.driver import Driver
 from penstock.replication.parcels.parcel import Heartbeat, Parcel
 from penstock.replication.peers.peering import Peering
-from tests.support import ManualClock
+from tests.kit.broker.running import ManualClock
 
 ME, PEER = Node(1, 11), Node(2, 22)
 TICK_MS = 200

@@ -17,7 +17,7 @@ from penstock.raft.messages import (
 )
 from penstock.records.header import read_header
 from penstock.replication.replica.saved_state import RAFT_JOURNAL
-from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
+from tests.kit.replication.replica import ME, OTHER, THIRD, One, made
 
 NOTHING = memoryview(b"")
 

@@ -15,7 +15,7 @@ from penstock.replication.replica.copying import read_batches, split
 from penstock.storage.compaction.cleaning import Pace
 from penstock.storage.compaction.compaction import Compaction, CompactionConfig, choose
 from penstock.storage.log.log import Log, LogConfig
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 CONFIG = LogConfig(segment_bytes=300, segment_ms=1 << 40, index_interval_bytes=128)
 

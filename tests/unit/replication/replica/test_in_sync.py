@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.model.errors import NotEnoughReplicasAfterAppend
 from penstock.model.limits import IN_SYNC_LAG_MS_MAX
 from penstock.raft.messages import VoteRequest
-from tests.unit.replication.harness import ME, OTHER, THIRD, One
+from tests.kit.replication.replica import ME, OTHER, THIRD, One
 
 ELECTION_MS = 100
 

@@ -9,7 +9,7 @@ from penstock.raft.membership import Membership, MembershipAt, Node
 from penstock.raft.messages import VoteRequest
 from penstock.replication.parcels.parcel import Claim
 from penstock.replication.replica.saved_state import decode, encode
-from tests.unit.replication.harness import ME, OTHER, THIRD, One, made
+from tests.kit.replication.replica import ME, OTHER, THIRD, One, made
 
 FOURTH = Node(4, 1)
 WITHOUT_ME = Membership(frozenset({OTHER, THIRD}))

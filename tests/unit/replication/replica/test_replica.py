@@ -23,8 +23,8 @@ from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Job
 from penstock.replication.replica.replica import Replica
 from penstock.storage.log.log import Log, LogConfig
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import alone
+from tests.kit.broker.running import alone
+from tests.kit.simulated_disk import SimulatedDisk
 
 CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
 

@@ -25,9 +25,9 @@ from penstock.replication.replica.saved_state import (
     read_saved,
 )
 from penstock.storage.files.journal import write_journal
-from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
-from tests.unit.replication.harness import ME as HERE
-from tests.unit.replication.harness import One, made
+from tests.kit.replication.replica import ME as HERE
+from tests.kit.replication.replica import One, made
+from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk
 
 ME, OTHER, THIRD = Node(1, 2**62), Node(2, 7), Node(3, 0)
 ALONE = Membership(frozenset({ME}))

@@ -10,7 +10,7 @@ from penstock.raft.messages import AppendRequest
 from penstock.records import build_batch
 from penstock.records.header import read_header
 from penstock.replication.replica.catch_up import CatchUpQuota
-from tests.unit.replication.harness import OTHER, THIRD, One
+from tests.kit.replication.replica import OTHER, THIRD, One
 
 SLICE_MS = 100
 

@@ -11,7 +11,7 @@ from penstock.spark.inspection.evidence import Sighting, SlowProducer, TopicEvid
 from penstock.spark.inspection.rules import findings_of
 from penstock.spark.inspection.tables import CodecRow, DeadLetterRow, LagRow
 from penstock.spark.inspection.thresholds import DEFAULTS
-from tests.unit.spark.inspection.samples import evidence, key_row, partition_row, topic_row
+from tests.kit.spark.healthy_topic import evidence, key_row, partition_row, topic_row
 
 SEEN = Sighting(3, (Example(partition=0, offset=12, text="here"),))
 

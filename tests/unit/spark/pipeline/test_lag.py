@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.model.ids import TopicPartition
 from penstock.spark.offsets import StreamOffset
 from penstock.spark.pipeline.lag import latest_at, latest_ends
-from tests.unit.spark.memory_logs import MemoryLogs
+from tests.kit.spark.memory_logs import MemoryLogs
 
 
 def test_each_topic_is_asked_for_where_it_is() -> None:

@@ -14,8 +14,8 @@ from penstock.storage.compaction import cleaning
 from penstock.storage.compaction.cleaning import Pace, Rules, Source, Stopped, SwapJob, read_batches
 from penstock.storage.compaction.key_map import KeyMap
 from penstock.storage.log.log import Log, LogConfig
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.compacting import (
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.compacting import (
     DELETE_RETENTION_MS,
     TIRELESS,
     begin,
@@ -25,7 +25,7 @@ from tests.unit.storage.compacting import (
     put,
     seal,
 )
-from tests.unit.storage.harness import CONFIG, NOW_MS
+from tests.kit.storage.logs import CONFIG, NOW_MS
 
 LARGE = LogConfig(segment_bytes=64 * MIB, segment_ms=60_000, index_interval_bytes=4096)
 

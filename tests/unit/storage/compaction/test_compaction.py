@@ -23,8 +23,8 @@ from penstock.storage.files.journal import write_journal
 from penstock.storage.log.compacted import COMPACTION_JOURNAL
 from penstock.storage.log.log import Log
 from penstock.storage.segments.recovery import CLEANED_NAME
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.compacting import (
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.compacting import (
     ALWAYS,
     DELETE_RETENTION_MS,
     begin,
@@ -36,7 +36,7 @@ from tests.unit.storage.compacting import (
     put,
     seal,
 )
-from tests.unit.storage.harness import CONFIG, NOW_MS, append, flush, make_batch
+from tests.kit.storage.logs import CONFIG, NOW_MS, append, flush, make_batch
 
 Pairs = Iterable[tuple[bytes | None, bytes | None]]
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from penstock.records import Message, decode_messages
 from penstock.storage.compaction.key_map import KeyMap
-from tests.unit.storage.compacting import keyed_batch
+from tests.kit.storage.compacting import keyed_batch
 
 
 def messages(*pairs: tuple[bytes | None, bytes | None]) -> list[Message]:

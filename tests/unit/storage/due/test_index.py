@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from penstock.model.errors import DiskFull, StorageFailed
 from penstock.storage.due.index import LAST, DueIndex, DueReader, discard, scan
 from penstock.storage.due.run import Entry
-from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
-from tests.support import peak_bytes
+from tests.kit.broker.running import peak_bytes
+from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 
 START = (0, 0)
 

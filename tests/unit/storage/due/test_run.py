@@ -17,7 +17,7 @@ from penstock.storage.due.run import (
     read_key,
     unpack,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 NAME = "000000000000.due"
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import DiskFull, StorageFailed
 from penstock.storage.files.files import remove_if_there, typed
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

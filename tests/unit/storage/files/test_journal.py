@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import CorruptLog, DiskFull, StorageFailed
 from penstock.storage.files.journal import read_journal, remove_journal, write_journal
-from penstock.testing.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
+from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 
 NAME = "facts.journal"
 

@@ -8,8 +8,8 @@ from penstock.model.errors import StorageFailed
 from penstock.storage.files.journal import write_journal
 from penstock.storage.log.compacted import COMPACTION_JOURNAL, is_compacted
 from penstock.storage.log.log import Log
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import (
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import (
     CONFIG,
     NOW_MS,
     append,

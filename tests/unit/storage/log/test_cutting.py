@@ -10,8 +10,8 @@ import pytest
 from penstock.model.errors import OffsetOutOfRange, StorageFailed
 from penstock.storage.log.cutting import ResetJob, TruncateJob
 from penstock.storage.log.log import Log
-from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
-from tests.unit.storage.harness import append, flush, make_batch, open_log, read_all
+from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk
+from tests.kit.storage.logs import append, flush, make_batch, open_log, read_all
 
 BATCH = make_batch(b"x" * 300, records=2)
 

@@ -14,8 +14,8 @@ from penstock.model.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from penstock.records.header import check_batch
 from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.log.log import Log, LogConfig
-from penstock.testing.simulated_disk import SimulatedCrash, SimulatedDisk
-from tests.unit.storage.harness import (
+from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk
+from tests.kit.storage.logs import (
     CONFIG,
     NOW_MS,
     append,

@@ -19,8 +19,8 @@ from penstock.storage.log.removals import (
     sentence,
     time_text,
 )
-from penstock.testing.simulated_disk import Operation, SimulatedDisk
-from tests.unit.storage.harness import append, delete_records, flush, make_batch, open_log
+from tests.kit.simulated_disk import Operation, SimulatedDisk
+from tests.kit.storage.logs import append, delete_records, flush, make_batch, open_log
 
 BATCH = make_batch(b"x" * 300, records=2)
 NOON_MS = 1_700_000_000_000

@@ -13,8 +13,8 @@ from penstock.storage.log.start_offset import (
     read_start_offset,
     write_start_offset,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import (
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import (
     append,
     delete_records,
     flush,

@@ -12,8 +12,8 @@ from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.log.compacted import COMPACTION_JOURNAL
 from penstock.storage.log.verify import verify
 from penstock.storage.segments.segment import LOG_SUFFIX, sealed_stem
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import append, flush, make_batch, open_log, thin_out
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import append, flush, make_batch, open_log, thin_out
 
 
 def filled() -> SimulatedDisk:

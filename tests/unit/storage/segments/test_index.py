@@ -13,7 +13,7 @@ from penstock.storage.segments.index import (
     read_max_timestamp,
     write_index,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 STEM = "00000000000000000000-00000000000000000009"
 

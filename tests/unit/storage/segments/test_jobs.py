@@ -8,8 +8,8 @@ import pytest
 
 from penstock.model.errors import StorageFailed
 from penstock.storage.segments.jobs import RemovalJob
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import append, flush, make_batch, open_log
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import append, flush, make_batch, open_log
 
 BATCH = make_batch(b"x" * 400)
 

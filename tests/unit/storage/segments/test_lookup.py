@@ -19,9 +19,9 @@ from penstock.records.header import (
 from penstock.records.rewrite import empty_batch
 from penstock.storage.log.log import Log
 from penstock.storage.segments import scan
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import peak_bytes
-from tests.unit.storage.harness import (
+from tests.kit.broker.running import peak_bytes
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import (
     CONFIG,
     NOW_MS,
     append,

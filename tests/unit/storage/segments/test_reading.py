@@ -9,8 +9,8 @@ import pytest
 from penstock.model.errors import OffsetOutOfRange
 from penstock.records.header import BatchHeader
 from penstock.storage.log.log import Log
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import (
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import (
     append,
     delete_records,
     flush,

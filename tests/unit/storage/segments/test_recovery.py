@@ -12,8 +12,8 @@ from penstock.storage.log.compacted import COMPACTION_JOURNAL
 from penstock.storage.log.log import CleanEnd, Log, LogConfig
 from penstock.storage.segments.recovery import CLEANED_NAME, log_files
 from penstock.storage.segments.segment import LOG_SUFFIX, open_stem, sealed_stem
-from penstock.testing.simulated_disk import SimulatedDirectory, SimulatedDisk
-from tests.unit.storage.harness import (
+from tests.kit.simulated_disk import SimulatedDirectory, SimulatedDisk
+from tests.kit.storage.logs import (
     CONFIG,
     NOW_MS,
     append,

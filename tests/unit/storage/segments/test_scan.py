@@ -9,8 +9,8 @@ from penstock.model.limits import BATCH_BYTES_MAX
 from penstock.records.header import stamp
 from penstock.storage.files.files import File
 from penstock.storage.segments.scan import SECTOR_BYTES, Damage, find_batch, is_tear, scan, walk
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import make_batch
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import make_batch
 
 
 def stamped(offset: int, value: bytes = b"value", term: int = 0) -> bytes:

@@ -15,8 +15,8 @@ from penstock.storage.segments.segment import (
     rebuild_index,
     sealed_stem,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.storage.harness import NOW_MS, make_batch, split
+from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.storage.logs import NOW_MS, make_batch, split
 
 FIRST = 100
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.model.errors import CorruptLog, StorageFailed
 from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.segments.slice import EMPTY, FileSlice
-from penstock.testing.simulated_disk import SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 def test_reads_its_stretch_and_outlives_the_file(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from penstock.broker.delivery.push import filtered_source
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder
-from tests.push_support import pushed, settled, until
-from tests.support import RawClient, running
+from tests.kit.broker.push_client import pushed, settled, until
+from tests.kit.broker.running import RawClient, running
 
 EVEN = pb.Filter(key=b"even")
 

@@ -16,8 +16,8 @@ from penstock.broker import broker as broker_module
 from penstock.broker.context import Context
 from penstock.model.errors import InvalidGroup, InvalidRequest, InvalidTopic
 from penstock.protocol import penstock_pb2 as pb
-from tests.push_support import PushedClient, pushed, settled, until
-from tests.unit.broker.delivery.share_harness import LEASE_MS, Member, Stage, stage
+from tests.kit.broker.push_client import PushedClient, pushed, settled, until
+from tests.kit.broker.shared_groups import LEASE_MS, Member, Stage, stage
 
 
 class PushedMember(Member):

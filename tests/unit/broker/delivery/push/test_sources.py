@@ -14,7 +14,7 @@ from penstock.broker.delivery.push.sources import ExclusiveSource, Load, read_ba
 from penstock.model.errors import Busy, OffsetOutOfRange, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.records import decode_messages
-from tests.support import RawClient, batch, running
+from tests.kit.broker.running import RawClient, batch, running
 
 ORDERS = TopicPartition("orders", 0)
 

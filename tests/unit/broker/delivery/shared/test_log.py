@@ -23,7 +23,7 @@ from penstock.model.ids import TopicPartition
 from penstock.records import BatchBuilder, walk_records
 from penstock.records.header import check_batch, read_header, stamp
 from penstock.records.rewrite import keep_records, open_batch
-from tests.support import RawClient, running
+from tests.kit.broker.running import RawClient, running
 
 ORDERS = TopicPartition("orders", 0)
 WINDOW = 4

@@ -29,8 +29,8 @@ from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DEAD_LETTER
 from penstock.records import BatchBuilder, Codec
 from penstock.records.header import read_header
-from tests.unit.broker.delivery.share_harness import Stage, stage
-from tests.unit.broker.opening_support import Watch, tiny_headers, zeros
+from tests.kit.broker.openings import Watch, tiny_headers, zeros
+from tests.kit.broker.shared_groups import Stage, stage
 
 
 async def publish_bomb(here: Stage) -> None:

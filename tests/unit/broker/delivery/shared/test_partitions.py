@@ -28,8 +28,8 @@ from penstock.model.message_headers import EXPIRES_MS, PRIORITY
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.broker.delivery.share_harness import (
+from tests.kit.broker.groups import Life, living
+from tests.kit.broker.shared_groups import (
     EXTEND,
     FAIL,
     LEASE_MS,
@@ -37,7 +37,7 @@ from tests.unit.broker.delivery.share_harness import (
     RELEASE,
     stage,
 )
-from tests.unit.broker.group_harness import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 LOST = UnknownLease.code
 

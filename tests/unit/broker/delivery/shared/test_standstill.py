@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.broker.delivery.shared.standstill import Pulse
-from tests.simulation.share_world import VirtualLoop
+from tests.kit.simulation.shared.world import VirtualLoop
 
 
 def is_steady(pulse: Pulse) -> bool:

@@ -10,8 +10,8 @@ from penstock.broker.handlers.groups.coordinators import group_coordinator
 from penstock.model.errors import NotCoordinator
 from penstock.model.ids import BrokerId
 from penstock.registry.image import BrokerImage
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.unit.broker.group_harness import Life, living
+from tests.kit.broker.groups import Life, living
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def register(life: Life, *brokers: int) -> None:

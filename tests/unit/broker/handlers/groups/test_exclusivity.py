@@ -10,8 +10,8 @@ from penstock.model.errors import InvalidRequest, InvalidTopic, UnknownTopic
 from penstock.model.limits import CLAIM_KEEP_MS, CLAIM_VALID_MS
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import ManualClock, RawClient, batch, running
+from tests.kit.broker.running import ManualClock, RawClient, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from penstock.model.errors import InvalidRequest
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from tests.support import running
+from tests.kit.broker.running import running
 
 
 async def test_a_broker_on_its_own_looks_after_groups() -> None:

@@ -16,8 +16,8 @@ from penstock.model.errors import (
 )
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, allow_small_segments, batch, running
+from tests.kit.broker.running import RawClient, allow_small_segments, batch, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def committed(client: RawClient, group: str) -> dict[str, int]:

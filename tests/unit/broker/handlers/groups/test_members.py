@@ -32,8 +32,8 @@ from penstock.model.errors import (
 from penstock.model.limits import NAMES_PER_CALL_MAX
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.support import RawClient, another_client, running
+from tests.kit.broker.running import RawClient, another_client, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 Owned = dict[str, list[int]]
 

@@ -23,10 +23,10 @@ from penstock.model.errors import (
 from penstock.model.limits import SHARE_STATE_BYTES_MAX
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.share_support import share_heartbeat
-from tests.support import running
-from tests.unit.broker.group_harness import Gate, Life, living
+from tests.kit.broker.groups import Gate, Life, living
+from tests.kit.broker.running import running
+from tests.kit.models.told_members import share_heartbeat
+from tests.kit.simulated_disk import SimulatedDisk
 
 OWNED = {"orders": [0, 1, 2, 3]}
 

@@ -21,9 +21,9 @@ from penstock.protocol.kafka.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
 )
 from penstock.storage.files.os_files import OsDirectory
-from tests.kafka_support import kafka_running
-from tests.support import batch
-from tests.unit.broker.kafka.talk import codes, create, fill
+from tests.kit.broker.kafka_client import kafka_running
+from tests.kit.broker.kafka_talk import codes, create, fill
+from tests.kit.broker.running import batch
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -17,8 +17,8 @@ from penstock.protocol.kafka.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from penstock.protocol.kafka.messages.list_config_resources import ListConfigResourcesRequest
-from tests.kafka_support import KafkaClient, connect, kafka_running
-from tests.unit.broker.kafka.talk import codes, create
+from tests.kit.broker.kafka_client import KafkaClient, connect, kafka_running
+from tests.kit.broker.kafka_talk import codes, create
 
 TOPIC = 2
 BROKER = 4

@@ -7,7 +7,7 @@ import pytest
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.kafka_support import kafka_running
+from tests.kit.broker.kafka_client import kafka_running
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 

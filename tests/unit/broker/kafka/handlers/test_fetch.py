@@ -16,9 +16,8 @@ from penstock.protocol.kafka.messages.delete_records import (
 )
 from penstock.protocol.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.kafka.messages.fetch import FetchRequest, ForgottenTopic
-from tests.kafka_support import KafkaClient, connect, kafka_running
-from tests.support import allow_small_segments, batch
-from tests.unit.broker.kafka.talk import (
+from tests.kit.broker.kafka_client import KafkaClient, connect, kafka_running
+from tests.kit.broker.kafka_talk import (
     LONG_MS,
     create,
     fetch,
@@ -30,6 +29,7 @@ from tests.unit.broker.kafka.talk import (
     topic_id,
     values_of,
 )
+from tests.kit.broker.running import allow_small_segments, batch
 
 BATCH_BYTES = len(batch([b"x" * 100]))
 

@@ -12,9 +12,9 @@ from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.kafka.schema import ZERO_UUID
-from tests.kafka_support import KafkaClient, connect, kafka_running
-from tests.support import ManualClock
-from tests.unit.broker.kafka.talk import codes, create, fetch, topic_id
+from tests.kit.broker.kafka_client import KafkaClient, connect, kafka_running
+from tests.kit.broker.kafka_talk import codes, create, fetch, topic_id
+from tests.kit.broker.running import ManualClock
 
 
 async def ask(client: KafkaClient, *names: str, version: int = 12, creates: bool = True) -> Any:

@@ -18,9 +18,9 @@ from penstock.protocol.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.kafka_support import KafkaClient, kafka_running
-from tests.support import batch
-from tests.unit.broker.kafka.talk import codes, create, fill, produce
+from tests.kit.broker.kafka_client import KafkaClient, kafka_running
+from tests.kit.broker.kafka_talk import codes, create, fill, produce
+from tests.kit.broker.running import batch
 
 
 async def list_offsets(

@@ -27,10 +27,8 @@ from penstock.protocol.kafka.messages.produce import (
     TopicProduceData,
 )
 from penstock.protocol.kafka.schema import ZERO_UUID
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect, kafka_running
-from tests.support import ManualClock, batch
-from tests.unit.broker.kafka.talk import (
+from tests.kit.broker.kafka_client import KafkaClient, connect, kafka_running
+from tests.kit.broker.kafka_talk import (
     PRODUCE_BY_NAME,
     create,
     fetch,
@@ -39,6 +37,8 @@ from tests.unit.broker.kafka.talk import (
     topic_id,
     values_of,
 )
+from tests.kit.broker.running import ManualClock, batch
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_batches_get_their_offsets() -> None:

@@ -11,10 +11,10 @@ from penstock.protocol.kafka.messages.describe_producers import (
     TopicRequest,
 )
 from penstock.protocol.kafka.messages.init_producer_id import InitProducerIdRequest
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import kafka_running
-from tests.support import ManualClock, batch
-from tests.unit.broker.kafka.talk import codes, create, produce
+from tests.kit.broker.kafka_client import kafka_running
+from tests.kit.broker.kafka_talk import codes, create, produce
+from tests.kit.broker.running import ManualClock, batch
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_no_two_producers_get_one_number() -> None:

@@ -11,7 +11,7 @@ from penstock.protocol.kafka.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumTopic,
 )
-from tests.kafka_support import kafka_running
+from tests.kit.broker.kafka_client import kafka_running
 
 
 def asked(topic: str, *partitions: int) -> DescribeQuorumRequest:

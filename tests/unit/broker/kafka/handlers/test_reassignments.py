@@ -16,8 +16,8 @@ from penstock.protocol.kafka.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.kafka_support import kafka_running
-from tests.unit.broker.kafka.talk import create
+from tests.kit.broker.kafka_client import kafka_running
+from tests.kit.broker.kafka_talk import create
 
 
 @pytest.mark.parametrize("version", range(2))

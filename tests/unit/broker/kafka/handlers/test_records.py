@@ -13,9 +13,9 @@ from penstock.protocol.kafka.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, kafka_running
-from tests.unit.broker.kafka.talk import create, fetch, fill, values_of
+from tests.kit.broker.kafka_client import KafkaClient, kafka_running
+from tests.kit.broker.kafka_talk import create, fetch, fill, values_of
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def delete(

@@ -34,8 +34,8 @@ from penstock.protocol.kafka.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from penstock.protocol.kafka.schema import ZERO_UUID
-from tests.kafka_support import KafkaClient, kafka_running
-from tests.unit.broker.kafka.talk import codes, create, topic_id
+from tests.kit.broker.kafka_client import KafkaClient, kafka_running
+from tests.kit.broker.kafka_talk import codes, create, topic_id
 
 
 async def make(

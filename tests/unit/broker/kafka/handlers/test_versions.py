@@ -7,7 +7,7 @@ import pytest
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
-from tests.kafka_support import kafka_running
+from tests.kit.broker.kafka_client import kafka_running
 
 
 @pytest.mark.parametrize("version", range(5))

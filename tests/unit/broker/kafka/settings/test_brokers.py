@@ -21,10 +21,10 @@ from penstock.protocol.kafka.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, kafka_running
-from tests.support import batch
-from tests.unit.broker.kafka.talk import create, produce
+from tests.kit.broker.kafka_client import KafkaClient, kafka_running
+from tests.kit.broker.kafka_talk import create, produce
+from tests.kit.broker.running import batch
+from tests.kit.simulated_disk import SimulatedDisk
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)

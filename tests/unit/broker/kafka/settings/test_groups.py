@@ -19,7 +19,7 @@ from penstock.protocol.kafka.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from penstock.protocol.kafka.messages.list_config_resources import ListConfigResourcesRequest
-from tests.simulation.share_world import VirtualLoop
+from tests.kit.simulation.shared.world import VirtualLoop
 
 TOPIC = 2
 BROKER = 4

@@ -18,7 +18,7 @@ from penstock.coordination.group.classic.messages import (
 )
 from penstock.model.errors import CorruptLog, GroupNotEmpty, RebalanceInProgress, UnknownMember
 from tests.golden.groups.classic_script import ClassicScript, subscription
-from tests.golden_files import run_golden
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[4] / "golden" / "groups" / "classic").glob("*.txt"))
 CONFIG = GroupConfig(initial_rebalance_delay_ms=0)

@@ -24,9 +24,9 @@ from penstock.model.errors import (
     StaleMemberEpoch,
     UnknownMember,
 )
-from tests.consumer_model import ConsumerModel, GroupWithRecords, run_rounds
 from tests.golden.groups.consumer_script import ConsumerScript
-from tests.golden_files import run_golden
+from tests.kit.models.consumer_group import ConsumerModel, GroupWithRecords, run_rounds
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[4] / "golden" / "groups" / "consumer").glob("*.txt"))
 

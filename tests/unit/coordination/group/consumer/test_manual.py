@@ -11,7 +11,7 @@ from penstock.coordination.group.consumer.messages import ConsumerHeartbeatAnswe
 from penstock.model.delivery_errors import PartitionClaimed
 from penstock.model.errors import InvalidRequest
 from penstock.model.limits import NAMES_PER_CALL_MAX
-from tests.unit.coordination.group.harness import Shell
+from tests.kit.models.group_coordinator import Shell
 
 MANUAL: dict[str, Any] = {"assignor": "manual", "claims": (("orders", 1),)}
 

@@ -8,7 +8,7 @@ from penstock.coordination.group.consumer.membership import Membership
 from penstock.coordination.group.consumer.messages import TopicFacts
 from penstock.coordination.group.consumer.subscribed_topics import SubscribedTopics
 from penstock.model.errors import InvalidRegularExpression
-from tests.consumer_model import topic_id
+from tests.kit.models.consumer_group import topic_id
 
 TOPICS = {
     name: TopicFacts(topic_id(name), count)

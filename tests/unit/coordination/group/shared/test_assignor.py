@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.coordination.group.assignors.assignment import Assignment, partitions_of
 from penstock.coordination.group.shared.assignor import assign_shares
 from penstock.model.ids import TopicId
-from tests.support import lines_run
+from tests.kit.broker.running import lines_run
 
 A, B, C = TopicId("a"), TopicId("b"), TopicId("c")
 

@@ -21,10 +21,10 @@ from penstock.coordination.group.shared.messages import (
     ShareHeartbeatAnswer,
 )
 from penstock.model.errors import CorruptLog
-from tests.consumer_model import topic_id
 from tests.golden.groups.share_script import ShareScript
-from tests.golden_files import run_golden
-from tests.support import lines_run
+from tests.kit.broker.running import lines_run
+from tests.kit.models.consumer_group import topic_id
+from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[4] / "golden" / "groups" / "share").glob("*.txt"))
 TOPICS = {"orders": TopicFacts(topic_id("orders"), 10)}

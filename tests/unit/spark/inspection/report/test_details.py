@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.spark.inspection.report.details import details_section
 from penstock.spark.inspection.tables import RemovalRow, Tables
+from tests.kit.spark.healthy_topic import key_row, partition_row
 from tests.unit.spark.inspection.report.test_html import Seen
-from tests.unit.spark.inspection.samples import key_row, partition_row
 
 
 def test_cells_are_written_for_people() -> None:

@@ -16,8 +16,8 @@ from penstock.spark.inspection.tables import (
     Tables,
     ThroughputRow,
 )
+from tests.kit.spark.healthy_topic import key_row, partition_row, topic_row
 from tests.unit.spark.inspection.report.test_html import Seen
-from tests.unit.spark.inspection.samples import key_row, partition_row, topic_row
 
 EVIL = "<script>alert(1)</script>"
 FINDING = Finding(

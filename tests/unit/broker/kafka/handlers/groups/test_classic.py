@@ -31,10 +31,10 @@ from penstock.protocol.kafka.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect, encode_request, kafka_running
-from tests.support import running
-from tests.unit.broker.group_harness import Life, living
+from tests.kit.broker.groups import Life, living
+from tests.kit.broker.kafka_client import KafkaClient, connect, encode_request, kafka_running
+from tests.kit.broker.running import running
+from tests.kit.simulated_disk import SimulatedDisk
 
 QUICK: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
 

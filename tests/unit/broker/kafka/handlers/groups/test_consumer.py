@@ -19,9 +19,9 @@ from penstock.protocol.kafka.messages.consumer_group_heartbeat import (
 )
 from penstock.protocol.kafka.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.kafka.messages.list_groups import ListGroupsRequest
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect
-from tests.support import running
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.running import running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @contextlib.asynccontextmanager

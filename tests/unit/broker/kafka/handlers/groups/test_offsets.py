@@ -33,9 +33,9 @@ from penstock.protocol.kafka.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect
-from tests.support import ManualClock, RawClient, running
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.running import ManualClock, RawClient, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 UNKNOWN_ID = bytes(15) + b"x"
 

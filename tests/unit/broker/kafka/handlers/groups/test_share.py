@@ -23,9 +23,9 @@ from penstock.protocol.kafka.messages.offset_fetch import (
 )
 from penstock.protocol.kafka.messages.share_group_describe import ShareGroupDescribeRequest
 from penstock.protocol.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect
-from tests.support import RawClient, running
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.running import RawClient, running
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 @contextlib.asynccontextmanager

@@ -20,9 +20,9 @@ from penstock.protocol.kafka.messages import share_fetch as fetching
 from penstock.protocol.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from penstock.records import BatchBuilder, Message, decode_messages
 from penstock.records.view import batches
-from penstock.testing.simulated_disk import SimulatedDisk
-from tests.kafka_support import KafkaClient, connect
-from tests.unit.broker.delivery.share_harness import LEASE_MS, Stage, stage
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.shared_groups import LEASE_MS, Stage, stage
+from tests.kit.simulated_disk import SimulatedDisk
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
 Batch = tuple[int, int, Sequence[int]]

@@ -25,8 +25,8 @@ from penstock.protocol.kafka.messages import alter_share_group_offsets as alteri
 from penstock.protocol.kafka.messages import delete_share_group_offsets as deleting
 from penstock.protocol.kafka.messages import describe_share_group_offsets as describing
 from penstock.protocol.kafka.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.kafka_support import KafkaClient, connect
-from tests.support import RawClient, batch, running
+from tests.kit.broker.kafka_client import KafkaClient, connect
+from tests.kit.broker.running import RawClient, batch, running
 
 
 class Scene:
