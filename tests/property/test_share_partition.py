@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.coordination.delivery.message_details import MessageDetails
 from penstock.coordination.delivery.shared_partition import SharePartition, Snapshot
 from penstock.coordination.delivery.shared_settings import Settlement, ShareSettings
+from penstock.coordination.delivery.window.message_details import MessageDetails
 from penstock.model.delivery_errors import UnknownLease
 from tests.kit.models.shared_partition import (
     DONE,

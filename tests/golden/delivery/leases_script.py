@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.coordination.delivery.message_details import MessageDetails
-from penstock.coordination.delivery.message_state import Kind, State
-from penstock.coordination.delivery.runs import Piece
 from penstock.coordination.delivery.shared_partition import SharePartition, Snapshot
 from penstock.coordination.delivery.shared_settings import Settlement, ShareSettings
+from penstock.coordination.delivery.window.message_details import MessageDetails
+from penstock.coordination.delivery.window.message_state import Kind, State
+from penstock.coordination.delivery.window.runs import Piece
 from penstock.model.errors import PenstockError
 
 KEYS = {name: number for number, name in enumerate("abcdefgh")}

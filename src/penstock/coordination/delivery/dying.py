@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.coordination.delivery.message_state import Kind, State
 from penstock.coordination.delivery.shared_settings import DeadMessage
-from penstock.coordination.delivery.window import Window
+from penstock.coordination.delivery.window.message_state import Kind, State
+from penstock.coordination.delivery.window.window import Window
 
 
 class Dying:

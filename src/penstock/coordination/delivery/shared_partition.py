@@ -32,9 +32,6 @@ from typing import Final, NamedTuple, assert_never
 
 from penstock.coordination.delivery.ceiling import Ceiling
 from penstock.coordination.delivery.dying import Dying
-from penstock.coordination.delivery.message_details import MessageDetails
-from penstock.coordination.delivery.message_state import Kind, State
-from penstock.coordination.delivery.runs import Piece
 from penstock.coordination.delivery.shared_settings import (
     DeadMessage,
     Lease,
@@ -47,7 +44,10 @@ from penstock.coordination.delivery.shared_state import (
     encode_share_state,
 )
 from penstock.coordination.delivery.takeover import present_part, saved_run, take_over
-from penstock.coordination.delivery.window import Window
+from penstock.coordination.delivery.window.message_details import MessageDetails
+from penstock.coordination.delivery.window.message_state import Kind, State
+from penstock.coordination.delivery.window.runs import Piece
+from penstock.coordination.delivery.window.window import Window
 from penstock.model.delivery_errors import InvalidDelay, UnknownLease
 from penstock.model.errors import InvalidRequest
 from penstock.model.limits import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.coordination.delivery.dying import Dying
-from penstock.coordination.delivery.message_state import DONE, Kind, State
-from penstock.coordination.delivery.runs import Piece
 from penstock.coordination.delivery.shared_state import SavedKind, SavedRun, ShareState
-from penstock.coordination.delivery.window import Window
+from penstock.coordination.delivery.window.message_state import DONE, Kind, State
+from penstock.coordination.delivery.window.runs import Piece
+from penstock.coordination.delivery.window.window import Window
 
 LOST_REASON: Final = "The reason was lost with the former leader."
 

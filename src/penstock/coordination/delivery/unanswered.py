@@ -6,10 +6,10 @@ settled, or holds no longer, is left as it is.
 
 from __future__ import annotations
 
-from penstock.coordination.delivery.message_state import Kind
-from penstock.coordination.delivery.runs import Piece
 from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import Settlement
+from penstock.coordination.delivery.window.message_state import Kind
+from penstock.coordination.delivery.window.runs import Piece
 
 
 def give_back(machine: SharePartition, member: str, first: int, last: int, now_ms: int) -> None:

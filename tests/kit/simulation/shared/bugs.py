@@ -14,9 +14,9 @@ from penstock.broker.delivery.shared import partitions as shares
 from penstock.broker.delivery.shared.partition import Holder, Share
 from penstock.coordination.delivery import shared_partition as share_partition
 from penstock.coordination.delivery import takeover
-from penstock.coordination.delivery.deviations import Deviations
-from penstock.coordination.delivery.message_state import Kind, State
 from penstock.coordination.delivery.shared_partition import SharePartition
+from penstock.coordination.delivery.window.deviations import Deviations
+from penstock.coordination.delivery.window.message_state import Kind, State
 from penstock.coordination.group.shared.states import ShareStates
 
 

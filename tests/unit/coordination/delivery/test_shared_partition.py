@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.coordination.delivery.message_details import MessageDetails
 from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import Lease, Settlement, ShareSettings
 from penstock.coordination.delivery.takeover import LOST_REASON
+from penstock.coordination.delivery.window.message_details import MessageDetails
 from penstock.model.delivery_errors import UnknownLease
 from penstock.model.errors import CorruptLog
 from penstock.model.limits import KIB, SHARE_DELAY_MS_MAX, SHARE_REASON_CHARACTERS_MAX

@@ -21,9 +21,9 @@ from penstock.broker.delivery.filtered import filtered_read
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.unopened import TurnBudget, Unopened
 from penstock.broker.turns.fair_turns import Pieces
-from penstock.coordination.delivery.message_details import MessageDetails, details_of
 from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import Lease
+from penstock.coordination.delivery.window.message_details import MessageDetails, details_of
 from penstock.coordination.filter.filters import CompiledFilter
 from penstock.model.errors import InvalidBatch
 from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.coordination.delivery.key_order import KeyOrder
-from penstock.coordination.delivery.message_details import MessageDetails
+from penstock.coordination.delivery.window.key_order import KeyOrder
+from penstock.coordination.delivery.window.message_details import MessageDetails
 from penstock.model.message_headers import PRIORITY_DEFAULT
 
 

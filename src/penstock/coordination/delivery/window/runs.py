@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from penstock.coordination.delivery.message_state import KINDS, Kind, State
+from penstock.coordination.delivery.window.message_state import KINDS, Kind, State
 
 Piece = tuple[int, int, State]
 """The first offset, the one behind the last, and the state. A plain tuple: this is a hot path."""

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from penstock.coordination.delivery.deviations import Deviations
-from penstock.coordination.delivery.message_details import MessageDetails
-from penstock.coordination.delivery.message_state import DONE, Kind, State
-from penstock.coordination.delivery.ready import Ready
-from penstock.coordination.delivery.runs import Piece, Runs
-from penstock.coordination.delivery.timers import Timer, Timers
+from penstock.coordination.delivery.window.deviations import Deviations
+from penstock.coordination.delivery.window.message_details import MessageDetails
+from penstock.coordination.delivery.window.message_state import DONE, Kind, State
+from penstock.coordination.delivery.window.ready import Ready
+from penstock.coordination.delivery.window.runs import Piece, Runs
+from penstock.coordination.delivery.window.timers import Timer, Timers
 from penstock.model.message_headers import PRIORITY_DEFAULT
 
 # What a message may expire in: nobody works on it. Expiry ends no lease.

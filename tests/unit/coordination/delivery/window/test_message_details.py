@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.coordination.delivery.message_details import MessageDetails, details_of
+from penstock.coordination.delivery.window.message_details import MessageDetails, details_of
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from penstock.coordination.delivery.message_state import DONE, Kind, State
-from penstock.coordination.delivery.runs import Runs
+from penstock.coordination.delivery.window.message_state import DONE, Kind, State
+from penstock.coordination.delivery.window.runs import Runs
 
 STATES = [
     DONE,
