@@ -33,7 +33,7 @@ Work = Callable[[], None]
 
 
 def run(*, quick: bool = False, peers: bool = False) -> list[Row]:
-    from penstock.spark.sessions import session
+    from penstock.spark.sessions.session import session
 
     rows = 40_000 if quick else 3_000_000
     rounds = 1 if quick else 5

@@ -3,6 +3,6 @@
 So `format("penstock")` works in any session where penstock is installed. Nothing else is here.
 """
 
-from penstock.spark.data_source import DefaultSource
+from penstock.spark.source.data_source import DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import CorruptLog
 from penstock.records import decode_messages
-from penstock.spark import folder_pieces
-from penstock.spark.folder_log import PartitionLog
+from penstock.spark.folder import pieces as folder_pieces
+from penstock.spark.folder.log import PartitionLog
 from penstock.storage.files.os_files import OsDirectory
 from penstock.storage.log.log import Log
 from tests.kit.storage.compacting import compact, due, keyed_batch, put

@@ -13,7 +13,7 @@ import penstock
 from penstock.client.blocking.client import BlockingClient
 from penstock.model import ids
 from penstock.model.errors import OffsetOutOfRange
-from penstock.spark.folder import Folder
+from penstock.spark.folder.folder import Folder
 from penstock.testing import broker
 from tests.kit.broker.running import allow_small_segments
 from tests.system.kafka.drivers.driver import until

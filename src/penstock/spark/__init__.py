@@ -19,9 +19,9 @@ from penstock.model.errors import InvalidConfig
 from penstock.spark.errors import NOT_INSTALLED, is_not_installed
 
 _MODULES = {
-    "PenstockDataSource": "penstock.spark.data_source",
-    "register": "penstock.spark.data_source",
-    "session": "penstock.spark.sessions",
+    "PenstockDataSource": "penstock.spark.source.data_source",
+    "register": "penstock.spark.source.data_source",
+    "session": "penstock.spark.sessions.session",
 }
 
 

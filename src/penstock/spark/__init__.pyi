@@ -1,3 +1,3 @@
-from penstock.spark.data_source import PenstockDataSource as PenstockDataSource
-from penstock.spark.data_source import register as register
-from penstock.spark.sessions import session as session
+from penstock.spark.sessions.session import session as session
+from penstock.spark.source.data_source import PenstockDataSource as PenstockDataSource
+from penstock.spark.source.data_source import register as register

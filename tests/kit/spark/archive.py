@@ -22,8 +22,8 @@ import pyspark
 from pyspark import SparkContext
 
 import penstock
-from penstock.spark.java import java_home
-from penstock.spark.sessions import session
+from penstock.spark.sessions.java import java_home
+from penstock.spark.sessions.session import session
 from tests.kit.processes.brokers import BrokerProcess
 
 # A test ends before the better compiler and collector of a JVM have paid for themselves.

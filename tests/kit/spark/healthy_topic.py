@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.spark.inspection.evidence import TopicEvidence
-from penstock.spark.inspection.tables import KeyRow, PartitionRow, TopicRow
+from penstock.spark.inspection.evidence.evidence import TopicEvidence
+from penstock.spark.inspection.evidence.tables import KeyRow, PartitionRow, TopicRow
 
 
 def topic_row(**changes: Any) -> TopicRow:

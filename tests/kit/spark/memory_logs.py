@@ -8,7 +8,7 @@ from penstock.model.errors import OffsetOutOfRange, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.model.removal import DeletedTopic, Removal
 from penstock.records import Columns, build_batch, decode_columns
-from penstock.spark.extent import Extent
+from penstock.spark.planning.extent import Extent
 
 
 class MemoryLogs:

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.sessions import session
+from penstock.spark.sessions.session import session
 
 
 @cache

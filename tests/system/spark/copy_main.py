@@ -22,10 +22,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.spark.data_source import PenstockDataSource, register
-from penstock.spark.sessions import session
+from penstock.spark.sessions.session import session
 from penstock.spark.sink.stream import StreamWriter
-from penstock.spark.stream_reader import StreamReader
+from penstock.spark.source.data_source import PenstockDataSource, register
+from penstock.spark.source.stream_reader import StreamReader
 from tests.kit.spark.archive import SHORT_LIVED
 
 

@@ -22,11 +22,11 @@ from penstock.client.blocking.client import BlockingClient, connect_blocking
 from penstock.model.errors import UnknownTopic
 from penstock.records import Codec
 from penstock.spark.inspection import Inspection, InspectOptions, Kind, Severity, inspect
-from penstock.spark.inspection.analysis import ask_spark
-from penstock.spark.inspection.dead_letters import causes
-from penstock.spark.inspection.tables import TopicRow
+from penstock.spark.inspection.evidence.analysis import ask_spark
+from penstock.spark.inspection.evidence.dead_letters import causes
+from penstock.spark.inspection.evidence.tables import TopicRow
 from penstock.spark.inspection.thresholds import DEFAULTS
-from penstock.spark.pipeline.run import StartedSpark
+from penstock.spark.pipeline.running.run import StartedSpark
 from tests.kit.spark import inspection_topics as topics
 from tests.kit.spark.inspection_topics import START_MS, Batch, Record, Shape, Topic
 from tests.kit.spark.session import shared_session
@@ -350,7 +350,7 @@ def test_the_command(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
     def running_spark(*_: object) -> Iterator[StartedSpark]:
         yield StartedSpark(spark=spark, work_folder=str(tmp_path), is_sent=False)
 
-    monkeypatch.setattr("penstock.spark.pipeline.run.running_spark", running_spark)
+    monkeypatch.setattr("penstock.spark.pipeline.running.run.running_spark", running_spark)
     topic = topics.clean_topic(Shape(seed=11))
     topics.plant_hole(topic)
     topics.write_folder(topic, tmp_path / "data", "orders")

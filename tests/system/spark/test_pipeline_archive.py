@@ -204,7 +204,7 @@ def test_mistakes_of_the_built_in_ones_are_one_sentence(
 
 
 def test_two_archives_do_not_write_to_one_folder(pipelines: Pipelines, tmp_path: Path) -> None:
-    from penstock.spark.pipeline.table import ParquetTable
+    from penstock.spark.pipeline.tables.table import ParquetTable
 
     with ParquetTable(str(tmp_path / "held")):
         told = pipelines.refusal("archive", "a", "--to", str(tmp_path / "held"))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.java import java_home
+from penstock.spark.sessions.java import java_home
 from tests.kit.processes.brokers import BrokerProcess
 from tests.system.spark.pipeline_support import JAVA_OPTIONS, Pipelines, parquet_rows
 

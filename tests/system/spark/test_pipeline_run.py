@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.model.errors import InvalidConfig
-from penstock.spark.pipeline.checkpoint import HadoopFiles, claim_here, claim_there
-from penstock.spark.pipeline.frames import Frames, build_frames
-from penstock.spark.pipeline.load import Flags, load_text
-from penstock.spark.pipeline.sinks import Opened, start_query
-from penstock.spark.pipeline.spec import Pipeline
+from penstock.spark.pipeline.declared.load import Flags, load_text
+from penstock.spark.pipeline.declared.spec import Pipeline
+from penstock.spark.pipeline.running.checkpoint import HadoopFiles, claim_here, claim_there
+from penstock.spark.pipeline.running.frames import Frames, build_frames
+from penstock.spark.pipeline.running.sinks import Opened, start_query
 from tests.kit.processes.brokers import BrokerProcess
 from tests.system.spark.pipeline_support import Pipelines, kill, next_json, parquet_rows
 

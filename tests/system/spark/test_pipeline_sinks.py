@@ -15,8 +15,7 @@ import penstock
 import penstock.spark
 import penstock.testing
 from penstock.model.errors import InvalidConfig
-from penstock.spark.pipeline.sinks import Opened, opened, start_query, write_batch
-from penstock.spark.pipeline.spec import (
+from penstock.spark.pipeline.declared.spec import (
     ConsoleSink,
     ParquetSink,
     Pipeline,
@@ -25,7 +24,8 @@ from penstock.spark.pipeline.spec import (
     TopicSource,
     Trigger,
 )
-from penstock.spark.pipeline.table import ParquetTable
+from penstock.spark.pipeline.running.sinks import Opened, opened, start_query, write_batch
+from penstock.spark.pipeline.tables.table import ParquetTable
 from tests.system.spark.pipeline_support import parquet_rows
 from tests.system.spark.test_sink_stream import Lines, forget_last_commit, values
 

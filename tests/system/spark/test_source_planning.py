@@ -22,11 +22,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.model.errors import InvalidConfig, UnknownTopic
-from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.errors import DataLoss
-from penstock.spark.offsets import StreamOffset
-from penstock.spark.stream_reader import StreamReader
-from penstock.spark.task_reader import RangePartition
+from penstock.spark.planning.offsets import StreamOffset
+from penstock.spark.source.data_source import PenstockDataSource
+from penstock.spark.source.stream_reader import StreamReader
+from penstock.spark.source.task_reader import RangePartition
 from tests.system.spark.source_support import Topics, broker_topics
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import penstock.spark
 from penstock.spark.errors import sentence
-from penstock.spark.offsets import StreamOffset
+from penstock.spark.planning.offsets import StreamOffset
 from tests.system.spark.source_support import PATIENCE_S, Topics, broker_topics
 
 

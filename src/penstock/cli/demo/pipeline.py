@@ -71,7 +71,7 @@ def why_not() -> str | None:
     """What is missing for this half, in one sentence, or None."""
     if importlib.util.find_spec("pyspark") is None:
         return "The pipeline half needs Spark: pip install 'penstock[spark]'."
-    from penstock.spark.java import find_java
+    from penstock.spark.sessions.java import find_java
 
     try:
         find_java()

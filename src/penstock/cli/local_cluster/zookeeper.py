@@ -49,7 +49,7 @@ _ANSWER_BYTES_MAX: Final = 64 * 1024
 def zookeeper_command(folder: Path, port: int, *, extra: str = "") -> list[str]:
     """Write the server's configuration into the folder, and tell the command that starts it; one
     sentence if Java or PySpark is missing. `extra` is more of its configuration."""
-    from penstock.spark.java import find_java
+    from penstock.spark.sessions.java import find_java
 
     jars = _jars()
     java = os.path.join(find_java("ZooKeeper").home, "bin", "java")

@@ -53,8 +53,8 @@ def archive(
         from penstock.cli.pipeline.output import PipelineOutput
         from penstock.spark.pipeline.archive import ArchiveOptions
         from penstock.spark.pipeline.archive import archive as run_archive
-        from penstock.spark.pipeline.run import SparkPlace
-        from penstock.spark.pipeline.spec import Trigger
+        from penstock.spark.pipeline.declared.spec import Trigger
+        from penstock.spark.pipeline.running.run import SparkPlace
 
         trigger = Trigger(kind="interval", interval_ms=interval_ms)
         options = ArchiveOptions(

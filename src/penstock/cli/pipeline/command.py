@@ -20,9 +20,9 @@ from penstock.cli.pipeline.common import MASTER_DEFAULT, Debug, Master, one_sent
 from penstock.cli.runtime import Json
 
 if TYPE_CHECKING:
-    from penstock.spark.pipeline.load import Flags, Loaded
-    from penstock.spark.pipeline.reading import Problem
-    from penstock.spark.pipeline.spec import Pipeline
+    from penstock.spark.pipeline.declared.load import Flags, Loaded
+    from penstock.spark.pipeline.declared.reading import Problem
+    from penstock.spark.pipeline.declared.spec import Pipeline
 
 app = typer.Typer(
     help="Run pipelines on Spark: topics and Parquet, through SQL, to topics and Parquet.",
@@ -67,12 +67,12 @@ def run(
       penstock pipeline run orders.toml --set sources.orders.topic=test --checkpoint test
     """
     from penstock.cli.pipeline.output import PipelineOutput
-    from penstock.spark.pipeline.load import Flags
+    from penstock.spark.pipeline.declared.load import Flags
 
     flags = Flags(assignments=set_ or [], checkpoint=checkpoint, is_once=once)
     with one_sentence(is_debug=debug):
         pipeline = _right_or_exit(file, flags)
-        from penstock.spark.pipeline.run import SparkPlace, run_pipeline
+        from penstock.spark.pipeline.running.run import SparkPlace, run_pipeline
 
         output = PipelineOutput(pipeline.name, as_json=as_json)
         place = SparkPlace(master=master, is_debug=debug)
@@ -99,12 +99,12 @@ def validate(
       penstock pipeline validate orders.toml
       penstock pipeline validate orders.toml --online
     """
-    from penstock.spark.pipeline.load import Flags
+    from penstock.spark.pipeline.declared.load import Flags
 
     loaded = _load(file, Flags(assignments=set_ or [], checkpoint=checkpoint))
     problems = list(loaded.problems)
     if online and loaded.pipeline is not None:
-        from penstock.spark.pipeline.online import online_problems
+        from penstock.spark.pipeline.declared.online import online_problems
 
         problems += online_problems(loaded.pipeline, file)
     if as_json:
@@ -137,7 +137,7 @@ def _right_or_exit(file: str, flags: Flags) -> Pipeline:
 
 
 def _load(file: str, flags: Flags) -> Loaded:
-    from penstock.spark.pipeline.load import load
+    from penstock.spark.pipeline.declared.load import load
 
     return load(file, os.environ, flags)
 

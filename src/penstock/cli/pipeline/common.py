@@ -44,7 +44,7 @@ def one_sentence(*, is_debug: bool) -> Iterator[None]:
             traceback.print_exception(error)
         if isinstance(error, PenstockError) or is_not_installed(error):
             raise
-        from penstock.spark.pipeline.errors import sentence
+        from penstock.spark.pipeline.running.errors import sentence
 
         fail(sentence(error))
 

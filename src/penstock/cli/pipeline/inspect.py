@@ -106,7 +106,7 @@ def inspect(
 
 def _run(options: InspectOptions, *, master: str, is_debug: bool, is_shown: bool) -> Inspection:
     from penstock.spark.inspection import inspect as run_inspection
-    from penstock.spark.pipeline.run import SparkPlace, running_spark
+    from penstock.spark.pipeline.running.run import SparkPlace, running_spark
 
     with progress(1.0, shown=is_shown) as tell:
         tell(0.0, "starting Spark")

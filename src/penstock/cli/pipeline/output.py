@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from penstock.spark.pipeline.progress import BatchProgress
+    from penstock.spark.pipeline.running.progress import BatchProgress
 
 _COLUMNS: Final = (
     "query",

@@ -19,7 +19,7 @@ from penstock.model.ids import check_topic_name
 
 if TYPE_CHECKING:
     from penstock.spark.pipeline.replay import ReplayOptions
-    from penstock.spark.pipeline.run import SparkPlace
+    from penstock.spark.pipeline.running.run import SparkPlace
 
 # The folder that every archive has in it.
 _ARCHIVE_MARK: Final = "_penstock"
@@ -102,7 +102,7 @@ def replay(
         source = os.path.abspath(from_) if is_folder else from_
         now_ms = time.time_ns() // 1_000_000
         from penstock.spark.pipeline.replay import ReplayOptions
-        from penstock.spark.pipeline.run import SparkPlace
+        from penstock.spark.pipeline.running.run import SparkPlace
 
         options = ReplayOptions(
             source=source,

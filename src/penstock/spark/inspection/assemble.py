@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from penstock.spark.inspection.answers import Answers, Record, histogram
-from penstock.spark.inspection.broker_facts import TopicFacts
-from penstock.spark.inspection.distributions import (
+from penstock.spark.inspection.evidence.answers import Answers, Record, histogram
+from penstock.spark.inspection.evidence.broker_facts import TopicFacts
+from penstock.spark.inspection.evidence.distributions import (
     PERCENTILES,
     gini,
     lorenz,
     percentile,
     wide_classes,
 )
-from penstock.spark.inspection.evidence import Sighting, SlowProducer, TopicEvidence
-from penstock.spark.inspection.finding import EXAMPLES_MAX, Example
-from penstock.spark.inspection.holes import Lost
-from penstock.spark.inspection.tables import (
+from penstock.spark.inspection.evidence.evidence import Sighting, SlowProducer, TopicEvidence
+from penstock.spark.inspection.evidence.holes import Lost
+from penstock.spark.inspection.evidence.tables import (
     CodecRow,
     DeadLetterRow,
     KeyRow,
@@ -35,6 +34,7 @@ from penstock.spark.inspection.tables import (
     ThroughputRow,
     TopicRow,
 )
+from penstock.spark.inspection.finding import EXAMPLES_MAX, Example
 from penstock.spark.inspection.wording import counted, duration
 
 Facts = Mapping[str, TopicFacts]

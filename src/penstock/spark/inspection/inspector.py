@@ -13,24 +13,24 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.spark.data_source import register
-from penstock.spark.folder import Folder
-from penstock.spark.inspection.analysis import STEPS, ask_spark
+from penstock.spark.folder.folder import Folder
 from penstock.spark.inspection.assemble import assemble
-from penstock.spark.inspection.broker_facts import (
+from penstock.spark.inspection.evidence.analysis import STEPS, ask_spark
+from penstock.spark.inspection.evidence.broker_facts import (
     TopicFacts,
     ask_broker,
     compacted_in_folder,
     first_offsets,
 )
-from penstock.spark.inspection.dead_letters import by_owner, dead_letter_topics
+from penstock.spark.inspection.evidence.dead_letters import by_owner, dead_letter_topics
+from penstock.spark.inspection.evidence.holes import find_lost
+from penstock.spark.inspection.evidence.messages import read_messages
+from penstock.spark.inspection.evidence.tables import Tables
 from penstock.spark.inspection.finding import Finding, Severity, ranked
-from penstock.spark.inspection.holes import find_lost
-from penstock.spark.inspection.messages import read_messages
 from penstock.spark.inspection.options import InspectOptions
 from penstock.spark.inspection.report.files import write_files
 from penstock.spark.inspection.rules import findings_of
-from penstock.spark.inspection.tables import Tables
+from penstock.spark.source.data_source import register
 
 _TASKS_PER_CORE: Final = 2
 # What one task sorts in memory, and in seconds.

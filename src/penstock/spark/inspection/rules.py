@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from penstock.spark.inspection.evidence import Sighting, TopicEvidence
+from penstock.spark.inspection.evidence.evidence import Sighting, TopicEvidence
 from penstock.spark.inspection.finding import EXAMPLES_MAX, Example, Finding, Kind, Severity
 from penstock.spark.inspection.thresholds import Thresholds
 from penstock.spark.inspection.wording import counted, duration, foreign, share, size

@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING
 
 from penstock.model.errors import InvalidConfig
 from penstock.model.ids import check_topic_name
-from penstock.spark.pipeline.compaction import Compactor
-from penstock.spark.pipeline.lag import latest_at
-from penstock.spark.pipeline.locations import for_spark, is_url, local_path
-from penstock.spark.pipeline.run import Observer, SparkPlace, running_spark
-from penstock.spark.pipeline.sinks import Handle, one_sentence, query_id, triggered, written_rows
-from penstock.spark.pipeline.spec import Trigger
-from penstock.spark.pipeline.table import OWN_FOLDER, ParquetTable, parquet_files
-from penstock.spark.pipeline.watch import await_sources, watch
+from penstock.spark.pipeline.declared.locations import for_spark, is_url, local_path
+from penstock.spark.pipeline.declared.spec import Trigger
+from penstock.spark.pipeline.running.lag import latest_at
+from penstock.spark.pipeline.running.run import Observer, SparkPlace, running_spark
+from penstock.spark.pipeline.running.sinks import (
+    Handle,
+    one_sentence,
+    query_id,
+    triggered,
+    written_rows,
+)
+from penstock.spark.pipeline.running.watch import await_sources, watch
+from penstock.spark.pipeline.tables.compaction import Compactor
+from penstock.spark.pipeline.tables.table import OWN_FOLDER, ParquetTable, parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,6 @@ from uuid import uuid4
 
 from penstock.model.errors import InvalidConfig
 from penstock.spark.cluster import shared_client
-from penstock.spark.pipeline.frames import part
 from penstock.spark.pipeline.replay_plan import (
     Place,
     Plan,
@@ -34,8 +33,9 @@ from penstock.spark.pipeline.replay_plan import (
     save_plan,
     save_progress,
 )
-from penstock.spark.pipeline.run import SparkPlace, running_spark
-from penstock.spark.pipeline.table import parquet_files
+from penstock.spark.pipeline.running.frames import part
+from penstock.spark.pipeline.running.run import SparkPlace, running_spark
+from penstock.spark.pipeline.tables.table import parquet_files
 from penstock.spark.sink.batch import write_name
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from penstock.model.errors import Busy, InvalidConfig
-from penstock.spark.pipeline.durable_files import replace_file
+from penstock.spark.pipeline.tables.durable_files import replace_file
 
 _VERSION: Final = 1
 _PLAN: Final = "replay.json"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import make_app
 from penstock.cli.pipeline.inspect import show
 from penstock.spark.inspection import Inspection, InspectOptions
-from penstock.spark.inspection.tables import LagRow, Tables
+from penstock.spark.inspection.evidence.tables import LagRow, Tables
 from tests.kit.spark.healthy_topic import topic_row
 from tests.unit.spark.inspection.report.test_page import FINDING, full_tables
 
@@ -64,7 +64,7 @@ def test_a_report_folder_that_cannot_be_written_to_is_told_before_spark_starts(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("penstock.spark.pipeline.run.session", fail)
+    monkeypatch.setattr("penstock.spark.pipeline.running.run.session", fail)
     (tmp_path / "file").write_text("")
     words = ["pipeline", "inspect", "orders", "--report", str(tmp_path / "file" / "out")]
     result = CliRunner().invoke(make_app(), words)

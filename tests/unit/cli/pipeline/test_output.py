@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.cli.pipeline.output import PipelineOutput
-from penstock.spark.pipeline.progress import BatchProgress
+from penstock.spark.pipeline.running.progress import BatchProgress
 
 PROGRESS = BatchProgress(
     query="totals",

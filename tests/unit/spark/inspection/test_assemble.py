@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.model.removal import Removal
-from penstock.spark.inspection.answers import Answers, Record
 from penstock.spark.inspection.assemble import assemble
-from penstock.spark.inspection.broker_facts import PartitionFacts, TopicFacts
-from penstock.spark.inspection.evidence import TopicEvidence
-from penstock.spark.inspection.holes import Lost
-from penstock.spark.inspection.slow import Timed
-from penstock.spark.inspection.tables import Tables
+from penstock.spark.inspection.evidence.answers import Answers, Record
+from penstock.spark.inspection.evidence.broker_facts import PartitionFacts, TopicFacts
+from penstock.spark.inspection.evidence.evidence import TopicEvidence
+from penstock.spark.inspection.evidence.holes import Lost
+from penstock.spark.inspection.evidence.slow import Timed
+from penstock.spark.inspection.evidence.tables import Tables
 
 SIGHTINGS = ("missing", "skipped", "repeated", "swapped", "ahead", "back")
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.spark.inspection import Example, Finding, Kind, Severity
-from penstock.spark.inspection.evidence import Sighting, SlowProducer, TopicEvidence
+from penstock.spark.inspection.evidence.evidence import Sighting, SlowProducer, TopicEvidence
+from penstock.spark.inspection.evidence.tables import CodecRow, DeadLetterRow, LagRow
 from penstock.spark.inspection.rules import findings_of
-from penstock.spark.inspection.tables import CodecRow, DeadLetterRow, LagRow
 from penstock.spark.inspection.thresholds import DEFAULTS
 from tests.kit.spark.healthy_topic import evidence, key_row, partition_row, topic_row
 

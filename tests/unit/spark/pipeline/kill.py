@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.pipeline import compaction, exchange
+from penstock.spark.pipeline.tables import compaction, exchange
 
 CALLS = ("rename", "unlink", "mkdir", "makedirs", "link", "rmdir")
 # So many tests share the steps of a long one, which are dozens.

@@ -11,9 +11,9 @@ import pytest
 from penstock.model.errors import InvalidConfig, InvalidTopic
 from penstock.spark.pipeline import archive as module
 from penstock.spark.pipeline.archive import ArchiveOptions, archive
-from penstock.spark.pipeline.progress import BatchProgress
-from penstock.spark.pipeline.run import SparkPlace
-from penstock.spark.pipeline.spec import Trigger
+from penstock.spark.pipeline.declared.spec import Trigger
+from penstock.spark.pipeline.running.progress import BatchProgress
+from penstock.spark.pipeline.running.run import SparkPlace
 
 
 class Started(Exception):

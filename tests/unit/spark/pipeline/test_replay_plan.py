@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import Busy, InvalidConfig
-from penstock.spark.pipeline import durable_files
 from penstock.spark.pipeline.replay_plan import (
     Place,
     Plan,
@@ -20,6 +19,7 @@ from penstock.spark.pipeline.replay_plan import (
     save_plan,
     save_progress,
 )
+from penstock.spark.pipeline.tables import durable_files
 
 REQUEST = {"--from": "archive", "--where": None}
 PLAN = Plan(

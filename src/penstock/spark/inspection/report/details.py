@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
+from penstock.spark.inspection.evidence.tables import Tables
 from penstock.spark.inspection.report.html import Html, element
-from penstock.spark.inspection.tables import Tables
 from penstock.spark.inspection.wording import duration, foreign, moment, share, size
 
 _SHOWN: Final = (

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.model.errors import InvalidRequest
+from penstock.spark.inspection.evidence.tables import ROW_CLASSES, Tables
 from penstock.spark.inspection.finding import Example, Finding
 from penstock.spark.inspection.options import InspectOptions
 from penstock.spark.inspection.report.page import render
-from penstock.spark.inspection.tables import ROW_CLASSES, Tables
 
 REPORT: Final = "report.html"
 _ARROW: Final = {

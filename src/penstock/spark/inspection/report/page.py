@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.spark.inspection.evidence.tables import Tables
 from penstock.spark.inspection.finding import Finding
 from penstock.spark.inspection.options import InspectOptions
 from penstock.spark.inspection.report.details import details_section
 from penstock.spark.inspection.report.html import Html, element, style_sheet
 from penstock.spark.inspection.report.sections import findings_section, pills, topic_section
 from penstock.spark.inspection.report.style import STYLE
-from penstock.spark.inspection.tables import Tables
 from penstock.spark.inspection.wording import counted, duration, moment
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

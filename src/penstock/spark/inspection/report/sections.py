@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.spark.inspection.evidence.tables import Tables, ThroughputRow, TopicRow
 from penstock.spark.inspection.finding import Finding, Severity
 from penstock.spark.inspection.report.charts import Bar, Column, bars, columns, curve, figure
 from penstock.spark.inspection.report.html import Html, element
-from penstock.spark.inspection.tables import Tables, ThroughputRow, TopicRow
 from penstock.spark.inspection.wording import (
     clock_label,
     counted,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.spark.inspection.evidence.tables import RemovalRow, Tables
 from penstock.spark.inspection.report.details import details_section
-from penstock.spark.inspection.tables import RemovalRow, Tables
 from tests.kit.spark.healthy_topic import key_row, partition_row
 from tests.unit.spark.inspection.report.test_html import Seen
 

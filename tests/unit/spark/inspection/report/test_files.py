@@ -10,8 +10,8 @@ import pytest
 
 from penstock.model.errors import InvalidRequest
 from penstock.spark.inspection import InspectOptions
+from penstock.spark.inspection.evidence.tables import ROW_CLASSES, Tables
 from penstock.spark.inspection.report.files import write_files
-from penstock.spark.inspection.tables import ROW_CLASSES, Tables
 from tests.unit.spark.inspection.report.test_page import FINDING, full_tables
 
 OPTIONS = InspectOptions(topics=("orders",), path="data")

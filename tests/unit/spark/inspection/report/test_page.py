@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from penstock.spark.inspection import Example, Finding, InspectOptions, Kind, Severity
-from penstock.spark.inspection.report.page import render
-from penstock.spark.inspection.tables import (
+from penstock.spark.inspection.evidence.tables import (
     DeadLetterRow,
     LagRow,
     LorenzRow,
@@ -16,6 +15,7 @@ from penstock.spark.inspection.tables import (
     Tables,
     ThroughputRow,
 )
+from penstock.spark.inspection.report.page import render
 from tests.kit.spark.healthy_topic import key_row, partition_row, topic_row
 from tests.unit.spark.inspection.report.test_html import Seen
 

@@ -1,0 +1,1 @@
+"""A data folder read without a broker."""

@@ -1,0 +1,1 @@
+"""Pipelines as they are declared: from a TOML file to what is to run."""

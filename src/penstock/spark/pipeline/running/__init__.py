@@ -1,0 +1,1 @@
+"""Pipelines at work: queries started, watched, stopped, and told of."""

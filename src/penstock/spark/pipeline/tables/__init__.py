@@ -1,0 +1,1 @@
+"""Tables of Parquet that grow exactly once: files, snapshots, compaction."""

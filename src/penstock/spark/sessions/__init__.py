@@ -1,0 +1,1 @@
+"""Sessions of Spark: made, registered with, and the Java that they run on."""
