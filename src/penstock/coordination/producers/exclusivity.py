@@ -1,6 +1,6 @@
 """What the leader of a partition knows of who may write to its topic (R-CORE-6).
 
-Not how it asks, and not what is decided (`group.producer_claims`). The invariant: nobody is let in
+Not how it asks, and not what is decided (`group.exclusivity`). The invariant: nobody is let in
 by an answer that is older than it says it is valid, counted from when it was asked. A producer is
 refused only by an answer that cannot be older than its claim.
 """

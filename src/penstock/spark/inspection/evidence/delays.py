@@ -5,7 +5,7 @@ log itself gives a lower bound: when a batch was appended, every create time see
 partition had passed. The records of such a batch are taken as spread evenly between its first and
 its last create time; so no message has to be joined with its batch again.
 
-Classes are 1/32 of their values wide, or one: see `inspection.distributions`.
+Classes are 1/32 of their values wide, or one: see `distributions`.
 """
 
 from __future__ import annotations
