@@ -360,6 +360,8 @@ def _first_term_after(facts: Facts, topic: TopicImage, last_term: int | None) ->
         len(partition.voters) == 1 and partition.replicas == (partition.voters[0].broker,)
         for partition in topic.partitions
     )
+    if topic.version and len(facts.brokers) > 1:
+        is_lone = False  # it may have been moved, and back
     if not is_lone or last_term > topic.first_term:
         last_term = max(last_term, topic.first_term) + UNHEARD_ELECTIONS_MAX
     return max(facts.first_term, min(last_term, FIRST_TERM_MAX))

@@ -38,6 +38,7 @@ class Changes:
         fewest = plan.config.min_insync_replicas
         target = tuple(brokers[: self._random.randint(fewest, len(brokers))])
         self._cluster.operator.targets[plan.id] = target
+        self._cluster.topics.move(plan.name.topic, target)
         self._cluster.timeline.note("operator", f"{plan.name} is to be on {target}")
 
     def remake(self) -> None:
@@ -68,6 +69,9 @@ class Changes:
 
     def change_one(self, served: Served) -> None:
         wanted = self._another(served.membership)
+        # Whoever has others vote has told the registry first.
+        target = self._cluster.operator.targets[served.plan.id]
+        self._cluster.topics.move(served.plan.name.topic, target)
         machine = self._cluster.machines[served.node.broker]
         machine.do(lambda _: self._cluster.operator.change(served, wanted))
 

@@ -13,10 +13,13 @@ from penstock.model.ids import BrokerId, TopicId
 from penstock.registry.facts import (
     BeginDeletion,
     Change,
+    ChangeTargets,
     CreateTopic,
     Facts,
     FinishDeletion,
+    Move,
     RegisterBroker,
+    Seen,
     apply,
 )
 from penstock.registry.image import BrokerImage
@@ -41,6 +44,11 @@ class Topics:
         self._change(FinishDeletion(name=name, id=before))
         self._create(name, topic_id, replicas)
         return self._facts.topics[name].first_term
+
+    def move(self, name: str, replicas: Iterable[int]) -> None:
+        topic = self._facts.topics[name]
+        move = Move(name, 0, tuple(map(BrokerId, replicas)))
+        self._change(ChangeTargets(moves=(move,), seen={name: Seen(topic.id, topic.version)}))
 
     def _create(self, name: str, topic_id: TopicId, replicas: Iterable[int]) -> None:
         placement = (tuple(map(BrokerId, replicas)),)

@@ -216,6 +216,9 @@ def test_where_nobody_can_have_been_elected_terms_do_not_rise() -> None:
     moves = (Move("orders", 0, ids(1)),)
     moved = apply(facts, ChangeTargets(moves=moves, seen=seen(facts.topic("orders"))))
     assert remade(moved, 0, ids(3)).topic("orders").first_term == UNHEARD_ELECTIONS_MAX
+    moves = (Move("orders", 0, ids(3)),)
+    back = apply(moved, ChangeTargets(moves=moves, seen=seen(moved.topic("orders"))))
+    assert remade(back, 0, ids(3)).topic("orders").first_term == UNHEARD_ELECTIONS_MAX
 
 
 def test_a_deletion_of_before_terms_were_told_means_what_it_meant() -> None:
