@@ -1,132 +1,93 @@
-"""`Admin`, `ClientAdmin` and `ClusterAdmin` for code without an event loop: the same calls, each
-waiting for its result.
+"""What can be looked at and changed through a client, for code without an event loop.
 
-A facade, like the rest of `client.blocking.client`: it decides nothing.
+See `client.admin`, which decides everything. The invariant: a call has ended when it returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
-from penstock.client.admin.clients import ClientList
-from penstock.client.admin.cluster import ClusterStatus, Move, Outcome
-from penstock.client.admin.topics import GroupLag, TopicDescription, TopicSummary
-from penstock.client.client import Client
-from penstock.client.concurrency.loop_thread import LoopThread
-from penstock.client.consuming.starts import Start
-from penstock.model.ids import TopicPartition
-from penstock.model.removal import DeletedTopic, Removal
+from penstock.client.admin.clients import ClientAdmin
+from penstock.client.admin.cluster import ClusterAdmin
+from penstock.client.admin.dead_letters import DeadLetters
+from penstock.client.admin.delayed import Delayed
+from penstock.client.admin.groups import GroupAdmin
+from penstock.client.admin.schedules import Schedules
+from penstock.client.admin.topics import Admin
+from penstock.client.blocking.facade import Facade, iterates, waits
 
 
-class BlockingAdmin:
+class BlockingAdmin(Facade[Admin]):
     """See `Admin`."""
 
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._admin = client.admin
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 0,
-        config: Mapping[str, str] | None = None,
-        *,
-        replicas: int = 0,
-    ) -> TopicSummary:
-        return self._run(self._admin.create_topic(name, partitions, config, replicas=replicas))
-
-    def delete_topic(self, name: str) -> None:
-        self._run(self._admin.delete_topic(name))
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        return self._run(self._admin.describe_topic(name))
-
-    def alter_topic(
-        self, name: str, config: Mapping[str, str] | None = None, reset: Collection[str] = ()
-    ) -> None:
-        self._run(self._admin.alter_topic(name, config, reset))
-
-    def add_partitions(self, name: str, total: int) -> None:
-        self._run(self._admin.add_partitions(name, total))
-
-    def list_topics(self) -> list[TopicSummary]:
-        return self._run(self._admin.list_topics())
-
-    def find_offset(self, topic: str, partition: int, at: Start) -> int:
-        return self._run(self._admin.find_offset(topic, partition, at))
-
-    def list_groups(self) -> list[str]:
-        return self._run(self._admin.list_groups())
-
-    def group_offsets(self, group: str, topics: Collection[str] = ()) -> dict[TopicPartition, int]:
-        return self._run(self._admin.group_offsets(group, topics))
-
-    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        self._run(self._admin.commit_offsets(group, offsets))
-
-    def group_lag(self, group: str) -> list[GroupLag]:
-        return self._run(self._admin.group_lag(group))
-
-    def topic_groups(self, topic: str) -> dict[str, dict[int, int]]:
-        return self._run(self._admin.topic_groups(topic))
-
-    def removals(self, topic: str, partition: int) -> list[Removal]:
-        return self._run(self._admin.removals(topic, partition))
-
-    def deleted_topics(self, name: str | None = None) -> list[DeletedTopic]:
-        return self._run(self._admin.deleted_topics(name))
+    create_topic = waits(Admin.create_topic)
+    delete_topic = waits(Admin.delete_topic)
+    describe_topic = waits(Admin.describe_topic)
+    alter_topic = waits(Admin.alter_topic)
+    add_partitions = waits(Admin.add_partitions)
+    list_topics = waits(Admin.list_topics)
+    find_offset = waits(Admin.find_offset)
+    list_groups = waits(Admin.list_groups)
+    group_offsets = waits(Admin.group_offsets)
+    commit_offsets = waits(Admin.commit_offsets)
+    group_lag = waits(Admin.group_lag)
+    topic_groups = waits(Admin.topic_groups)
+    removals = waits(Admin.removals)
+    deleted_topics = waits(Admin.deleted_topics)
 
 
-class BlockingClusterAdmin:
-    """See `ClusterAdmin`."""
+class BlockingGroupAdmin(Facade[GroupAdmin]):
+    """See `GroupAdmin`."""
 
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._cluster = client.cluster
-
-    def status(self, *, moving_only: bool = False) -> ClusterStatus:
-        return self._run(self._cluster.status(moving_only=moving_only))
-
-    def move(
-        self,
-        topic: str,
-        brokers: Sequence[int],
-        partitions: Collection[int] = (),
-        *,
-        dry_run: bool = False,
-    ) -> list[Move]:
-        return self._run(self._cluster.move(topic, brokers, partitions, dry_run=dry_run))
-
-    def replicate(self, topic: str, replicas: int, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.replicate(topic, replicas, dry_run=dry_run))
-
-    def drain(self, broker: int, onto: int | None = None, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.drain(broker, onto, dry_run=dry_run))
-
-    def add(self, broker: int, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.add(broker, dry_run=dry_run))
-
-    def rebalance(self, *, dry_run: bool = False) -> list[Move]:
-        return self._run(self._cluster.rebalance(dry_run=dry_run))
-
-    def elect_leaders(
-        self, partitions: Collection[tuple[str, int]] = (), wait_ms: int = 5_000
-    ) -> dict[TopicPartition, Outcome]:
-        return self._run(self._cluster.elect_leaders(partitions, wait_ms))
+    describe_all = waits(GroupAdmin.describe_all)
+    describe_those = waits(GroupAdmin.describe_those)
+    describe = waits(GroupAdmin.describe)
+    delete = waits(GroupAdmin.delete)
+    move = waits(GroupAdmin.move)
+    settings = waits(GroupAdmin.settings)
+    configure = waits(GroupAdmin.configure)
+    subscriptions = waits(GroupAdmin.subscriptions)
 
 
-class BlockingClientAdmin:
+class BlockingClientAdmin(Facade[ClientAdmin]):
     """See `ClientAdmin`."""
 
-    def __init__(self, thread: LoopThread, client: Client) -> None:
-        self._run = thread.run
-        self._clients = client.clients
+    list = waits(ClientAdmin.list)
+    park = waits(ClientAdmin.park)
+    resume = waits(ClientAdmin.resume)
 
-    def list(self) -> ClientList:
-        return self._run(self._clients.list())
 
-    def park(self, client: str, group: str | None = None) -> int:
-        return self._run(self._clients.park(client, group))
+class BlockingClusterAdmin(Facade[ClusterAdmin]):
+    """See `ClusterAdmin`."""
 
-    def resume(self, client: str, group: str | None = None) -> int:
-        return self._run(self._clients.resume(client, group))
+    status = waits(ClusterAdmin.status)
+    move = waits(ClusterAdmin.move)
+    replicate = waits(ClusterAdmin.replicate)
+    drain = waits(ClusterAdmin.drain)
+    add = waits(ClusterAdmin.add)
+    rebalance = waits(ClusterAdmin.rebalance)
+    elect_leaders = waits(ClusterAdmin.elect_leaders)
+
+
+class BlockingDeadLetters(Facade[DeadLetters]):
+    """See `DeadLetters`. `on_outcome` is called in the client's own thread."""
+
+    groups = waits(DeadLetters.groups)
+    list = iterates(DeadLetters.list)
+    show = waits(DeadLetters.show)
+    redrive = waits(DeadLetters.redrive)
+    drop = waits(DeadLetters.drop)
+
+
+class BlockingDelayed(Facade[Delayed]):
+    """See `Delayed`."""
+
+    publish_many = waits(Delayed.publish_many)
+    cancel = waits(Delayed.cancel)
+    describe = waits(Delayed.describe)
+
+
+class BlockingSchedules(Facade[Schedules]):
+    """See `Schedules`."""
+
+    put = waits(Schedules.put)
+    list = waits(Schedules.list)
+    delete = waits(Schedules.delete)

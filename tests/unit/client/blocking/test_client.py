@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +11,6 @@ from typing import Any
 import pytest
 
 import penstock.testing
-from penstock.client.admin.cluster import ClusterAdmin
-from penstock.client.blocking.admin import BlockingClusterAdmin
 from penstock.client.blocking.client import BlockingClient, connect_blocking
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.producing.accumulator import Accumulator
@@ -133,13 +130,6 @@ def test_looking_at_the_cluster() -> None:
         for change in changes:
             with pytest.raises(InvalidRequest, match="on its own"):
                 change()
-
-
-def test_what_can_be_asked_of_the_cluster_is_the_same_without_asyncio() -> None:
-    for name, asked in inspect.getmembers(ClusterAdmin, inspect.isfunction):
-        if not name.startswith("_"):
-            blocking = inspect.signature(getattr(BlockingClusterAdmin, name))
-            assert blocking.parameters == inspect.signature(asked).parameters, name
 
 
 def test_administering(mq: BlockingClient) -> None:
