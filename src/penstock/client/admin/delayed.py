@@ -20,9 +20,9 @@ from typing import Final
 from penstock.client.concurrency.tasks import all_of
 from penstock.client.connection.routes import DELAYED, Routes
 from penstock.client.producing.accumulator import Headers
+from penstock.client.producing.options import with_queue_headers
 from penstock.client.producing.partitioner import partition_of_key
 from penstock.client.producing.producer import explained
-from penstock.client.producing.queue_headers import with_queue_headers
 from penstock.client.producing.receipts import Receipt
 from penstock.model.delivery_errors import InvalidDelay
 from penstock.model.errors import InvalidRequest, MalformedFrame, UnknownTopic

@@ -12,8 +12,8 @@ from time import time_ns
 from penstock.client.blocking.facade import ScopeFacade, waits
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.producing.accumulator import Headers, Outgoing
+from penstock.client.producing.options import with_queue_headers
 from penstock.client.producing.producer import Producer, explained
-from penstock.client.producing.queue_headers import with_queue_headers
 from penstock.client.producing.staged_write import StagedWrite
 from penstock.model.errors import PenstockError
 

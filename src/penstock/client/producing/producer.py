@@ -21,7 +21,7 @@ from penstock.client.errors import DeliveryFailed
 from penstock.client.producing.accumulator import Accumulator, Headers, Outgoing
 from penstock.client.producing.exclusivity import Claims
 from penstock.client.producing.lanes import Batch
-from penstock.client.producing.queue_headers import with_queue_headers
+from penstock.client.producing.options import with_queue_headers
 from penstock.client.producing.receipts import Receipt
 from penstock.client.producing.sender import Sender
 from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError

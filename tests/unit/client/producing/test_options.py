@@ -12,7 +12,7 @@ import penstock.testing
 from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.blocking.client import connect_blocking
 from penstock.client.client import Client
-from penstock.client.producing.queue_headers import with_queue_headers
+from penstock.client.producing.options import with_queue_headers
 from penstock.model.errors import InvalidRequest
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY, TAG
 from penstock.records import Message, decode_messages
