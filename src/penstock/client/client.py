@@ -23,6 +23,7 @@ from penstock.client.connection.routes import Routes
 from penstock.client.consuming.consumer import Consumer, ConsumerConfig, ConsumerSettings
 from penstock.client.consuming.range_reader import RangeReader
 from penstock.client.producing.accumulator import Headers
+from penstock.client.producing.options import MessageOptions
 from penstock.client.producing.producer import Producer, ProducerConfig, ProducerSettings
 from penstock.client.producing.receipts import Receipt
 from penstock.client.producing.staged_write import (
@@ -110,38 +111,25 @@ class Client(Administration):
         value: bytes | None,
         key: bytes | None = None,
         *,
-        headers: Headers | None = None,
-        partition: int | None = None,
         timestamp_ms: int | None = None,
-        tag: str | None = None,
-        ttl_s: float | None = None,
-        priority: int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
         ordered: bool = False,
+        **options: Unpack[MessageOptions],
     ) -> Receipt:
         """Publish one message and wait until it is acknowledged by all in-sync replicas.
 
-        For many messages make a `producer`: it does not wait for each. tag: of what sort the
-        message is, for filters. ttl_s: so long after it is published, or due, it is not delivered
-        any more. priority: 0 to 9, higher ones first in shared groups; 4 unless given. With
-        `delay_s` or `deliver_at` the message waits on the broker's disk, and appears when it is
-        due; see `Delayed` for what else can be done with such messages, and for `ordered`.
+        For many messages make a `producer`: it does not wait for each. headers: pairs of a name and
+        bytes. partition: there, and not where its key goes. tag: of what sort the message is, for
+        filters. ttl_s: so long after it is published, or due, it is not delivered any more.
+        priority: 0 to 9, higher ones first in shared groups; 4 unless given. With `delay_s` or
+        `deliver_at` the message waits on the broker's disk, and appears when it is due; see
+        `Delayed` for what else can be done with such messages, and for `ordered`.
         """
         if delay_s is not None or deliver_at is not None:
             if timestamp_ms is not None:
                 raise InvalidRequest("A delayed message has the time at which it is due.")
-            waiting = DelayedMessage(
-                value,
-                key,
-                delay_s=delay_s,
-                deliver_at=deliver_at,
-                headers=headers,
-                partition=partition,
-                tag=tag,
-                ttl_s=ttl_s,
-                priority=priority,
-            )
+            waiting = DelayedMessage(value, key, delay_s, deliver_at, **options)
             return (await self.delayed.publish_many(topic, [waiting], ordered=ordered))[0]
         if ordered:
             raise InvalidRequest(
@@ -150,15 +138,7 @@ class Client(Administration):
         if self._publisher is None:
             self._publisher = self.producer(linger_ms=0)
         return await self._publisher.publish(
-            topic,
-            value,
-            key,
-            headers=headers,
-            partition=partition,
-            timestamp_ms=timestamp_ms,
-            tag=tag,
-            ttl_s=ttl_s,
-            priority=priority,
+            topic, value, key, timestamp_ms=timestamp_ms, **options
         )
 
     async def request(

@@ -43,7 +43,8 @@ _NEWS_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class DelayedMessage:
-    """A message, and when it is to be delivered: after so long, or at that time."""
+    """A message with its options (`MessageOptions`), and when it is to be delivered: after so long,
+    or at that time."""
 
     value: bytes | None
     key: bytes | None = None
@@ -58,8 +59,6 @@ class DelayedMessage:
 
     def all_headers(self, now_ms: int, due_ms: int) -> Headers | None:
         """With those of the queue's own. due_ms: in ms from now, unless a time was given."""
-        if self.tag is None and self.ttl_s is None and self.priority is None:
-            return self.headers
         from_ms = due_ms if self.deliver_at is not None else now_ms + due_ms
         from_ms = max(from_ms, now_ms)  # what was due in the past is delivered now
         return with_queue_headers(self.headers, self.tag, self.ttl_s, self.priority, from_ms)

@@ -40,6 +40,7 @@ class BlockingProducer(ScopeFacade[Producer]):
         priority: int | None = None,
     ) -> None:
         """Queue a message; waits only while the buffer is full. `flush` tells of its delivery."""
+        # Spelt out as in `Producer.send`.
         if tag is not None or ttl_s is not None or priority is not None:
             headers = with_queue_headers(headers, tag, ttl_s, priority)
         if timestamp_ms is None:

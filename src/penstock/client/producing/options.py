@@ -1,7 +1,8 @@
-"""The headers of a message that the queue itself understands: its tag, its end, its priority.
+"""What may be said of a message beside its topic, its value and its key: defined here, once.
 
-Made here and nowhere else in the client; what they mean is in `model.message_headers`. Headers like
-any other, so a Kafka client may set them too. The invariant: what is given here counts, whatever
+Some of it, its tag, its end and its priority, becomes headers that the queue itself understands;
+what they mean is in `model.message_headers`. Headers like any other, so a Kafka client may set them
+too. Not when it is delivered (`admin.delayed`). The invariant: what is given here counts, whatever
 the caller's own headers say.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import math
 from time import time_ns
+from typing import TypedDict
 
 from penstock.client.producing.accumulator import Headers
 from penstock.model.errors import InvalidRequest
@@ -16,14 +18,40 @@ from penstock.model.limits import FILTER_TAG_BYTES_MAX, TTL_MS_MAX
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY, PRIORITY_MAX, TAG
 
 
+class QueueOptions(TypedDict, total=False):
+    """What becomes headers of the queue, as keywords of all that publishes."""
+
+    tag: str | None
+    """Of what sort the message is, for filters."""
+
+    ttl_s: float | None
+    """So long after it is published, or due, it is not delivered any more."""
+
+    priority: int | None
+    """0 to 9, higher ones first in shared groups; 4 unless given."""
+
+
+class MessageOptions(QueueOptions, total=False):
+    """All that may be said of a message, whenever it is delivered."""
+
+    headers: Headers | None
+    """Pairs of a name and bytes; a name may come more than once."""
+
+    partition: int | None
+    """Where it goes; None: where its key does, or without one where a batch is open."""
+
+
 def with_queue_headers(
     headers: Headers | None,
-    tag: str | None,
-    ttl_s: float | None,
-    priority: int | None,
+    tag: str | None = None,
+    ttl_s: float | None = None,
+    priority: int | None = None,
     from_ms: int | None = None,
-) -> Headers:
-    """The headers with those of the queue. from_ms: when the time to live begins; None: now."""
+) -> Headers | None:
+    """The headers with those that the queue's options become. from_ms: when the time to live
+    begins; None: now."""
+    if tag is None and ttl_s is None and priority is None:
+        return headers
     given = tuple(headers or ())
     if tag is not None:
         given = ((TAG, _tag(tag)), *given)  # the first one counts

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import time_ns
 from types import TracebackType
-from typing import Final, Literal, Self, TypedDict
+from typing import Final, Literal, Self, TypedDict, Unpack
 
 from penstock.client.concurrency.turn import TURN
 from penstock.client.config import ClientConfig
@@ -21,7 +21,7 @@ from penstock.client.errors import DeliveryFailed
 from penstock.client.producing.accumulator import Accumulator, Headers, Outgoing
 from penstock.client.producing.exclusivity import Claims
 from penstock.client.producing.lanes import Batch
-from penstock.client.producing.options import with_queue_headers
+from penstock.client.producing.options import MessageOptions, QueueOptions, with_queue_headers
 from penstock.client.producing.receipts import Receipt
 from penstock.client.producing.sender import Sender
 from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError
@@ -213,6 +213,8 @@ class Producer:
         sort the message is, for filters. ttl_s: after so long it is not delivered any more.
         priority: 0 to 9, for shared groups; 4 unless given.
         """
+        # The options (`MessageOptions`) are spelt out: as `**options` they would cost a dictionary
+        # for each message.
         if tag is not None or ttl_s is not None or priority is not None:
             headers = with_queue_headers(headers, tag, ttl_s, priority)
         if timestamp_ms is None:
@@ -233,16 +235,17 @@ class Producer:
         value: bytes | None,
         key: bytes | None = None,
         *,
+        timestamp_ms: int | None = None,
         headers: Headers | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
-        tag: str | None = None,
-        ttl_s: float | None = None,
-        priority: int | None = None,
+        **queue: Unpack[QueueOptions],
     ) -> asyncio.Future[Receipt]:
-        """Queue a message and get a future for its receipt. Waits only while the buffer is full."""
-        if tag is not None or ttl_s is not None or priority is not None:
-            headers = with_queue_headers(headers, tag, ttl_s, priority)
+        """Queue a message and get a future for its receipt. Waits only while the buffer is full.
+
+        The options are those of `send`.
+        """
+        if queue:
+            headers = with_queue_headers(headers, **queue)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         message = Outgoing(topic, key, value, headers, partition, timestamp_ms)
@@ -259,25 +262,14 @@ class Producer:
         value: bytes | None,
         key: bytes | None = None,
         *,
-        headers: Headers | None = None,
-        partition: int | None = None,
         timestamp_ms: int | None = None,
-        tag: str | None = None,
-        ttl_s: float | None = None,
-        priority: int | None = None,
+        **options: Unpack[MessageOptions],
     ) -> Receipt:
-        """Send a message and wait until it is acknowledged. Raises the reason if it is not."""
-        future = await self.submit(
-            topic,
-            value,
-            key,
-            headers=headers,
-            partition=partition,
-            timestamp_ms=timestamp_ms,
-            tag=tag,
-            ttl_s=ttl_s,
-            priority=priority,
-        )
+        """Send a message and wait until it is acknowledged. Raises the reason if it is not.
+
+        The options are those of `send`.
+        """
+        future = await self.submit(topic, value, key, timestamp_ms=timestamp_ms, **options)
         return await future
 
     async def send_batches(self, topic: str, batches: Iterable[EncodedBatch]) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from time import time_ns
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 import penstock.testing
 from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.blocking.client import connect_blocking
+from penstock.client.blocking.producing import BlockingProducer
 from penstock.client.client import Client
-from penstock.client.producing.options import with_queue_headers
+from penstock.client.producing.options import MessageOptions, with_queue_headers
+from penstock.client.producing.producer import Producer
 from penstock.model.errors import InvalidRequest
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY, TAG
 from penstock.records import Message, decode_messages
@@ -22,6 +24,22 @@ from tests.kit.client.fake_broker import FakeBroker
 def kept(broker: FakeBroker) -> list[Message]:
     payload = b"".join(batch for _, batch in broker.topics["orders"][0].batches)
     return decode_messages(payload, "orders", 0, 0)
+
+
+@pytest.mark.parametrize("taker", [Producer.send, BlockingProducer.send, DelayedMessage.__init__])
+def test_where_options_are_spelt_out_they_are_all_there(taker: Any) -> None:
+    """R-DEL-9, R-DEL-12: what may be said of a message may be said everywhere."""
+    spelt = get_type_hints(taker)
+    assert get_type_hints(MessageOptions).items() <= spelt.items()
+
+
+async def test_an_option_that_there_is_not_is_an_error_that_names_it(
+    broker: FakeBroker, mq: Client
+) -> None:
+    for delay_s in (None, 1.0):
+        with pytest.raises(TypeError, match="'prioriti'"):
+            await mq.publish("orders", b"a", delay_s=delay_s, prioriti=1)  # type: ignore[call-arg]
+    assert not broker.topics
 
 
 async def test_a_tag_is_a_header_that_everybody_can_read(broker: FakeBroker, mq: Client) -> None:
