@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -95,6 +97,57 @@ asyncio.run(main(penstock.connect()))
 """
 
 
+MISTAKEN = """
+import penstock
+import penstock.testing
+
+mq = penstock.connect("127.0.0.1:9092", client_name="shop")
+penstock.connect(request_timeout_ms=1.5)  # float
+penstock.connect(client_nme="shop")  # client_nme
+mq.producer(linger_ms=1, compression="zstd")
+mq.producer(compression="zip")  # zip
+mq.producer(linger=1)  # linger
+mq.subscribe("orders", group="billing", start=17, tags=["paid"])
+mq.subscribe("orders", start=1.5)  # float
+mq.consumer("orders", grup="billing")  # grup
+mq.share("jobs", group="workers", backoff_ms=None)
+mq.share("jobs", group="workers", lease_ms="5")  # lease_ms
+mq.share("jobs", group="workers", on_assigned=print)  # on_assigned
+mq.serve(print, "jobs", group="workers", shared=True, concurrency=4, lease_ms=5, backoff_ms=None)
+mq.serve(print, "jobs", group="workers", concurrency="4")  # concurrency
+mq.serve(print, "jobs", group="workers", concurency=4)  # concurency
+mq.publish("orders", b"tea", tag="hot", priority=9, delay_s=0.5, headers=[("a", b"b")])
+mq.publish("orders", b"tea", priority="high")  # priority
+mq.publish("orders", b"tea", timestamp=1)  # timestamp
+mq.publish("orders", "tea")  # bytes
+mq.producer().send("orders", b"tea", tag=b"hot")  # tag
+mq.producer().submit("orders", b"tea", ttl_s="1")  # ttl_s
+mq.producer().publish("orders", b"tea", delay_s=1)  # delay_s
+
+blocking = penstock.connect_blocking("127.0.0.1:9092", client_name="shop")
+penstock.connect_blocking(client_nme="shop")  # client_nme
+blocking.publish("orders", b"tea", tag="hot", priority=9, delay_s=0.5).offset
+blocking.publish("orders", b"tea", priority="high")  # priority
+blocking.publish("orders", b"tea", timestamp=1)  # timestamp
+blocking.producer(compression="zip")  # zip
+blocking.producer().publish("orders", b"tea", prioriti=1)  # prioriti
+blocking.subscribe("orders", grup="billing")  # grup
+blocking.subscribe("orders").fetch(max_messages="1")  # max_messages
+blocking.share("jobs", group="workers", lease_ms="5")  # lease_ms
+blocking.serve(print, "jobs", group="workers", concurency=4)  # concurency
+blocking.admin.create_topic("orders", partitions=3, replicas=1).topic_id
+blocking.admin.create_topic("orders", partition=3)  # partition
+blocking.admin.list_topics().topic_id  # topic_id
+blocking.dead_letters.list("workers", reason="late")
+blocking.dead_letters.list("workers", reson="late")  # reson
+next(blocking.dead_letters.list("workers")).reson  # reson
+
+penstock.testing.broker(partitions_default=3)
+penstock.testing.broker(partition_default=3)  # partition_default
+penstock.testing.broker(partitions_default="3")  # partitions_default
+"""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python files of a wheel, as setuptools picks them, where packages are installed."""
@@ -124,14 +177,21 @@ def pyright(folder: Path, *arguments: str) -> dict[str, object]:
     return said
 
 
-def test_what_users_write_has_no_error_in_strict_mode(site: Path, tmp_path: Path) -> None:
-    """R-OPS-7: what `import penstock` exports is typed, README's programs and examples too."""
-    programs = {"typical.py": TYPICAL}
-    for number, block in enumerate(blocks("python")):
-        programs[f"readme_{number}.py"] = python_program(block)
-    programs |= {path.name: path.read_text() for path in (ROOT / "examples").glob("*.py")}
+class Diagnostic(NamedTuple):
+    file: str
+    line: int
+    rule: str
+    message: str
+
+
+# An error at the line itself, and not that what came of it is unknown.
+MISTAKES = {"reportArgumentType", "reportAttributeAccessIssue", "reportCallIssue"}
+
+
+def diagnostics(site: Path, folder: Path, programs: Mapping[str, str]) -> list[Diagnostic]:
+    """What pyright says of the programs, in strict mode."""
     for name, text in programs.items():
-        (tmp_path / name).write_text(text)
+        (folder / name).write_text(text)
     settings = {
         "include": sorted(programs),
         "extraPaths": [str(site)],
@@ -139,12 +199,37 @@ def test_what_users_write_has_no_error_in_strict_mode(site: Path, tmp_path: Path
         "pythonVersion": "3.11",
         "reportUnusedVariable": False,
     }
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    said = pyright(tmp_path, "--pythonpath", sys.executable)
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    said = pyright(folder, "--pythonpath", sys.executable)
     found = said["generalDiagnostics"]
     assert isinstance(found, list)
-    lines = [
-        f"{Path(each['file']).name}:{each['range']['start']['line'] + 1}: {each['message']}"
+    return [
+        Diagnostic(
+            Path(each["file"]).name,
+            each["range"]["start"]["line"] + 1,
+            each.get("rule", ""),
+            each["message"],
+        )
         for each in found
     ]
+
+
+def test_what_users_write_has_no_error_in_strict_mode(site: Path, tmp_path: Path) -> None:
+    """R-OPS-7: what `import penstock` exports is typed, README's programs and examples too."""
+    programs = {"typical.py": TYPICAL}
+    for number, block in enumerate(blocks("python")):
+        programs[f"readme_{number}.py"] = python_program(block)
+    programs |= {path.name: path.read_text() for path in (ROOT / "examples").glob("*.py")}
+    found = diagnostics(site, tmp_path, programs)
+    lines = [f"{each.file}:{each.line}: {each.message}" for each in found]
     assert not lines, "\n".join(lines)
+
+
+def test_settings_and_options_that_there_are_not_are_errors(site: Path, tmp_path: Path) -> None:
+    """R-OPS-7: by name and by type, with asyncio and without; and those that there are pass."""
+    found = diagnostics(site, tmp_path, {"mistaken.py": MISTAKEN})
+    for number, line in enumerate(MISTAKEN.splitlines(), 1):
+        told = [each for each in found if each.line == number and each.rule in MISTAKES]
+        _, _, mistake = line.partition("  # ")
+        assert bool(told) == bool(mistake), (line, told)
+        assert not told or mistake in " ".join(each.message for each in told), (line, told)

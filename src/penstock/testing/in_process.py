@@ -14,26 +14,60 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypedDict, Unpack
 
-if TYPE_CHECKING:
-    from penstock.broker.config import BrokerConfig
+from penstock.broker.config import BrokerConfig
+from penstock.model.topic_config import TopicConfig
 
 _ANY_FREE_PORT: Final = "127.0.0.1:0"
 
 
+class BrokerSettings(TypedDict, total=False):
+    """The settings of `BrokerConfig`, as keywords of `broker`."""
+
+    data: str
+    listen: tuple[str, ...]
+    advertise: str
+    broker_id: int
+    registry: str
+    roles: tuple[str, ...]
+    host: str
+    replication_factor_default: int
+    internal_replication_factor: int
+    auto_create_topics: bool
+    partitions_default: int
+    partitions_per_topic_max: int
+    connections_max: int
+    frame_bytes_max: int
+    first_frame_timeout_ms: int
+    frame_timeout_ms: int
+    idle_ping_ms: int
+    ping_timeout_ms: int
+    push_timeout_ms: int
+    push_retry_ms: int
+    retention_check_ms: int
+    shutdown_timeout_ms: int
+    flush_threads: int
+    group_initial_rebalance_delay_ms: int
+    group_session_timeout_ms_min: int
+    group_session_timeout_ms_max: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_members_max: int
+    offsets_retention_ms: int
+    topic_defaults: TopicConfig
+
+
 @contextmanager
-def broker(**settings: object) -> Iterator[str]:
+def broker(**settings: Unpack[BrokerSettings]) -> Iterator[str]:
     """Run a broker and give its address. The settings are those of `BrokerConfig`.
 
-    Without `data` the broker works in a temporary folder and topics are not flushed to the disk:
-    what a test writes need not survive the machine. With `data` the folder is the caller's, and a
-    second broker on it finds what the first one left."""
-    from penstock.broker.config import BrokerConfig
-    from penstock.model.topic_config import TopicConfig
-
+    It listens at a free port of this machine, unless `listen` says otherwise. Without `data` the
+    broker works in a temporary folder and topics are not flushed to the disk: what a test writes
+    need not survive the machine. With `data` the folder is the caller's, and a second broker on it
+    finds what the first one left."""
     config = BrokerConfig(listen=(_ANY_FREE_PORT,), topic_defaults=TopicConfig(durability="os"))
-    config = replace(config, **settings)  # type: ignore[arg-type]
+    config = replace(config, **settings)
     with ExitStack() as stack:
         if "data" not in settings:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-test-"))

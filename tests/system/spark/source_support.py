@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Unpack
 
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
@@ -13,6 +14,7 @@ import penstock
 import penstock.testing
 from penstock.client.blocking.client import BlockingClient
 from penstock.spark.cluster import close_clients
+from penstock.testing.in_process import BrokerSettings
 
 PATIENCE_S = 60
 
@@ -44,8 +46,9 @@ class Topics:
 
 
 @contextmanager
-def broker_topics(**settings: object) -> Iterator[Topics]:
-    with penstock.testing.broker(retention_check_ms=50, **settings) as address:
+def broker_topics(**settings: Unpack[BrokerSettings]) -> Iterator[Topics]:
+    given: BrokerSettings = {"retention_check_ms": 50, **settings}
+    with penstock.testing.broker(**given) as address:
         with penstock.connect_blocking(address) as mq:
             yield Topics(address, mq)
         # Those of readers that the test made in its own process.

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
 from penstock.client.producing.producer import ProducerConfig, ProducerSettings
+from penstock.client.serving.serving import HandlingSettings, ServeConfig, ServeSettings
+from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.model.errors import InvalidConfig
+
+
+def typed_fields(config: Any) -> dict[str, Any]:
+    types = get_type_hints(config)
+    return {field.name: types[field.name] for field in fields(config)}
 
 
 @pytest.mark.parametrize(
@@ -19,10 +26,19 @@ from penstock.model.errors import InvalidConfig
         (ClientSettings, ClientConfig),
         (ProducerSettings, ProducerConfig),
         (ConsumerSettings, ConsumerConfig),
+        (SharedConsumerSettings, SharedConsumerConfig),
+        (HandlingSettings, ServeConfig),
     ],
 )
 def test_every_setting_is_a_keyword(settings: type, config: Any) -> None:
-    assert list(settings.__annotations__) == [field.name for field in fields(config)]
+    """R-OPS-7: of the type that it has, so that editors know it."""
+    assert get_type_hints(settings) == typed_fields(config)
+
+
+def test_what_is_served_can_be_told_what_its_consumer_can() -> None:
+    of_either = {**typed_fields(SharedConsumerConfig), **typed_fields(ConsumerConfig)}
+    known = {**of_either, **typed_fields(ServeConfig), "shared": bool}
+    assert get_type_hints(ServeSettings) == known
 
 
 @pytest.mark.parametrize("name", ["request_timeout_ms", "retry_backoff_ms", "route_refresh_ms"])

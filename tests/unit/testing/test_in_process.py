@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import penstock
+from penstock.broker.config import BrokerConfig
 from penstock.model.errors import InvalidConfig, PenstockError
 from penstock.testing import broker
+from penstock.testing.in_process import BrokerSettings
 
 pytest_plugins = ["pytester"]
 
@@ -59,6 +62,11 @@ def test_two_brokers_at_once_have_a_port_and_a_folder_each() -> None:
                 assert mq.publish("orders", b"one").offset == 0
 
 
+def test_every_setting_of_a_broker_is_a_keyword() -> None:
+    """R-OPS-7: of the type that it has, so that editors know it."""
+    assert get_type_hints(BrokerSettings) == get_type_hints(BrokerConfig)
+
+
 def test_an_error_in_the_test_ends_the_broker_too() -> None:
     threads = threading.active_count()
     with pytest.raises(ZeroDivisionError), broker():
@@ -71,7 +79,7 @@ def test_a_broker_that_cannot_start_raises_in_the_caller() -> None:
         pass
     with broker() as address, pytest.raises(PenstockError), broker(listen=(address,)):
         pass
-    with pytest.raises(TypeError, match="partition_default"), broker(partition_default=1):
+    with pytest.raises(TypeError, match="partition_default"), broker(partition_default=1):  # type: ignore[call-arg]
         pass
 
 

@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypedDict, cast
 
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
@@ -29,7 +29,11 @@ from penstock.client.serving.failing import Failing
 from penstock.client.serving.handlers import Handlers, MessageHandler
 from penstock.client.serving.stop_signals import asked_by_signals, is_main_task, told_before
 from penstock.client.sharing.consumer import SharedConsumer
-from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings
+from penstock.client.sharing.settings import (
+    LeaseSettings,
+    SharedConsumerConfig,
+    SharedConsumerSettings,
+)
 from penstock.model.delivery_errors import NoReply, UnknownLease
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
@@ -42,18 +46,9 @@ CONCURRENCY_MAX: Final = 100_000
 _REASON_CHARACTERS_MAX: Final = 1_000
 
 
-class ServeSettings(ConsumerSettings, total=False):
-    """The settings of `ServeConfig` and of the consumer, of a shared group too, as keywords of
-    `Client.serve`."""
+class HandlingSettings(TypedDict, total=False):
+    """The settings of `ServeConfig`."""
 
-    shared: bool
-    ordered: bool
-    lease_ms: int
-    attempts_max: int
-    backoff_ms: int
-    backoff_ms_max: int
-    prefetch: int
-    auto_extend: bool
     concurrency: int
     attempts: int
     retry_backoff_ms: int
@@ -61,6 +56,13 @@ class ServeSettings(ConsumerSettings, total=False):
     finish_timeout_ms: int
     failing_pause_ms_max: int
     stop_on_signals: bool
+
+
+class ServeSettings(HandlingSettings, ConsumerSettings, LeaseSettings, total=False):
+    """How messages are handled and by which consumer they come, of a shared group or not, as
+    keywords of `Client.serve`."""
+
+    shared: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,27 +18,32 @@ from penstock.model.limits import (
 from penstock.protocol import penstock_pb2 as pb
 
 
-class SharedConsumerSettings(TypedDict, total=False):
+class LeaseSettings(TypedDict, total=False):
+    """Those settings of `SharedConsumerConfig` that only a shared group has."""
+
+    ordered: bool
+    lease_ms: int
+    attempts_max: int
+    backoff_ms: int | None
+    backoff_ms_max: int
+    prefetch: int
+    auto_extend: bool
+
+
+class SharedConsumerSettings(LeaseSettings, total=False):
     """The settings of `SharedConsumerConfig`, as keywords of `Client.share`."""
 
     group: str
-    ordered: bool
     start: Literal["earliest", "latest"]
     on_missing_topic: MissingTopic
-    lease_ms: int
-    attempts_max: int
-    backoff_ms: int
-    backoff_ms_max: int
     filter: str | None
     tags: str | Sequence[str]
     key: bytes | None
     key_prefix: bytes | None
-    prefetch: int
     buffer_bytes: int
     max_wait_ms: int
     push: bool
     auto_resume: bool
-    auto_extend: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
