@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 
 import penstock.testing
 from penstock.client.blocking.client import BlockingClient, connect_blocking
-from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.producing.accumulator import Accumulator
 from penstock.model.errors import (
     ClientClosed,
@@ -23,22 +22,6 @@ from penstock.model.errors import (
 )
 from penstock.records import EncodedBatch, build_batch
 from tests.kit.client.fake_broker import FakeBroker
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    """A broker with a loop of its own: the test's thread blocks."""
-    with LoopThread() as thread:
-        running = FakeBroker()
-        thread.run(running.start())
-        yield running
-        thread.run(running.stop())
-
-
-@pytest.fixture
-def mq(broker: FakeBroker) -> Iterator[BlockingClient]:
-    with connect_blocking(broker.address) as client:
-        yield client
 
 
 def test_publish_and_read(mq: BlockingClient) -> None:

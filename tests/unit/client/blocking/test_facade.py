@@ -62,7 +62,7 @@ MISSING = {
     "Producer.accumulator": "`send` is made of it",
     "Consumer.next_hand": "iterating is made of it",
     "Consumer.committer": "`acknowledge` is made of it",
-    "Consumer.group_counts_attempts": "for `serve`, which asks the one on the loop",
+    "Consumer.group_counts_attempts": "`serve` takes it for False where it is not",
     "SharedConsumer.next_hand": "for `serve`, which asks the one on the loop",
 }
 

@@ -1,34 +1,15 @@
-"""Staged writes without an event loop."""
+"""Producers and staged writes without an event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from penstock.client.blocking.client import BlockingClient, connect_blocking
-from penstock.client.concurrency.loop_thread import LoopThread
+from penstock.client.blocking.client import BlockingClient
 from penstock.client.producing.staged_write import StagedAttempt
-from penstock.model.errors import BatchTooLarge
+from penstock.model.errors import BatchTooLarge, ClientClosed
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import build_batch
 from tests.kit.client.fake_broker import FakeBroker
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    """A broker with a loop of its own: the test's thread blocks."""
-    with LoopThread() as thread:
-        running = FakeBroker()
-        thread.run(running.start())
-        yield running
-        thread.run(running.stop())
-
-
-@pytest.fixture
-def mq(broker: FakeBroker) -> Iterator[BlockingClient]:
-    with connect_blocking(broker.address) as client:
-        yield client
 
 
 def test_stage_and_commit(broker: FakeBroker, mq: BlockingClient) -> None:
@@ -56,3 +37,13 @@ def test_errors_are_raised_where_the_caller_is(broker: FakeBroker, mq: BlockingC
         staged.stage("orders", 0, bytearray(build_batch([(None, b"a")])))
         with pytest.raises(BatchTooLarge):
             staged.flush()
+
+
+def test_a_producer_may_give_up(mq: BlockingClient) -> None:
+    producer = mq.producer(linger_ms=60_000)
+    mq.publish("orders", b"so that its route is known")
+    producer.send("orders", b"never")
+    producer.abort()
+    with pytest.raises(ClientClosed):
+        producer.send("orders", b"after")
+    assert producer.errors == ()
