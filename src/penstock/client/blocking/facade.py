@@ -10,6 +10,7 @@ ended, or is being cancelled, when the call returns or raises.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
@@ -119,6 +120,11 @@ def iterates(
                 return
             yield item
 
+    # A coroutine's annotation is what the call returns here; only an iterator's has to be mended.
+    told = inspect.signature(verb)
+    returned = str(told.return_annotation).removeprefix("Async")
+    vars(iterating)["__signature__"] = told.replace(return_annotation=returned)
+    iterating.__doc__ = (verb.__doc__ or "").replace("async for", "for")
     return iterating
 
 

@@ -114,6 +114,8 @@ def test_what_a_verb_does_can_be_read_where_it_is_used() -> None:
     shown = pydoc.plain(pydoc.render_doc(admin.BlockingAdmin))
     assert "create_topic(self, name: 'str', partitions: 'int' = 0, " in shown
     assert "Create a topic; 0 partitions or replicas: as many as the broker makes by" in shown
+    assert "each(self, count: 'int') -> 'Iterator[int]'" in pydoc.plain(pydoc.render_doc(Blocking))
+    assert Blocking.each.__doc__ == "One by one: `for each in asked.each(3)`."
 
 
 class Asked:
@@ -127,6 +129,7 @@ class Asked:
         return outcome
 
     async def each(self, count: int) -> AsyncIterator[int]:
+        """One by one: `async for each in asked.each(3)`."""
         for number in range(count):
             await asyncio.sleep(0)
             yield number
