@@ -19,6 +19,7 @@ import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, TypedDict, cast
@@ -117,7 +118,13 @@ class Split(NamedTuple):
 
 def split_settings(settings: ServeSettings) -> Split:
     """What is for the handling, and what is for the consumer, which is pushed to unless it says
-    otherwise. InvalidConfig names a setting that the consumer does not have."""
+    otherwise. InvalidConfig names a setting that there is not, with the nearest, or that this
+    consumer does not have."""
+    for name in settings:
+        if name not in ServeSettings.__annotations__:
+            near = get_close_matches(name, ServeSettings.__annotations__, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise InvalidConfig(f"{name} is not a setting of serve.{hint}")
     if settings.get("group") is None:
         raise InvalidRequest(
             "Handled messages are acknowledged for a group: give one, as in group='billing'."

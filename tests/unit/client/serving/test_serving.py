@@ -406,6 +406,18 @@ def test_settings_of_the_other_kind_are_refused(settings: Any, name: str) -> Non
         split_settings(cast(ServeSettings, {"group": "g", **settings}))
 
 
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    ("name", "meant"), [("concurency", "concurrency"), ("grop", "group"), ("leases_ms", "lease_ms")]
+)
+def test_one_that_there_is_not_is_told_with_the_nearest(
+    name: str, meant: str, shared: bool
+) -> None:
+    given: Any = {"group": "g", "shared": shared, name: 5}
+    with pytest.raises(InvalidConfig, match=rf"^{name} is not a setting.* Did you mean {meant}\?"):
+        split_settings(given)
+
+
 def test_settings_are_split() -> None:
     config, exclusive, shared = split_settings(
         {"group": "g", "shared": True, "concurrency": 3, "ordered": True, "lease_ms": 9}
