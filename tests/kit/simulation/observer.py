@@ -88,7 +88,9 @@ class Observer:
             if is_latest and not copy.is_blind:
                 checkers.leader_is_complete(watch.truth, copy)
         before, after = served.high_watermark_seen, replica.high_watermark
-        if after != before:
+        if after < before and replica.failure is not None:
+            served.high_watermark_seen = after  # what others have committed, its disk has lost
+        elif after != before:
             checkers.high_watermark_is_monotone(served.node, before, after)
             served.high_watermark_seen = after
             if not copy.is_blind:

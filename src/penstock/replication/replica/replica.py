@@ -400,8 +400,15 @@ class Replica:
         # Those who waited are told of the failure, so it must not come back after a restart: the
         # kernel may still have it in its cache, and would say that it is on the disk. But others
         # may count on what was reported to be durable here.
-        kept_offset = max(self.high_watermark, self.consensus.raft.state.durable_offset)
-        self.idleness.when(lambda: self.log.abandon(kept_offset))
+        kept_offset = self.high_watermark
+        if not self.is_alone:
+            # What they have committed without this copy it need not have kept.
+            kept_offset = max(self.durable_offset, self.consensus.raft.state.durable_offset)
+        self.idleness.when(lambda: self._abandon(kept_offset))
+
+    def _abandon(self, offset: int) -> None:
+        self.log.abandon(offset)
+        self.high_watermark = min(self.high_watermark, self.log.next_offset)
 
     # --- its own ---------------------------------------------------------------------------------
 
