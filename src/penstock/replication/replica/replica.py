@@ -369,13 +369,14 @@ class Replica:
             if self.listener is not None:
                 self.listener.on_leadership(True)
         self.accepts = is_leader and leading is not None and leading.transfer_to is None
-        # Raft has to hear of the commit by which the others left, so that it can be told.
+        # Raft has to hear of the commit by which the others left, so that it can be told; and to
+        # tell when another that was to lead has not come.
         is_served = (
             not self._waiting.by_durable
             and self.min_insync_replicas <= 1
             and state.members.latest.offset < state.commit_offset
         )
-        if is_leader and state.is_alone and not state.membership.learners and is_served:
+        if self.accepts and state.is_alone and not state.membership.learners and is_served:
             self.is_alone = True
             self._waiting.share(is_alone=True)
             self._by_acks = self._waiting.by_acks

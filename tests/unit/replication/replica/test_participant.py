@@ -96,6 +96,25 @@ def test_who_remains_alone_says_that_this_is_settled() -> None:
     assert one.replica.is_alone
 
 
+def test_who_remains_alone_while_another_was_to_lead_takes_messages_again() -> None:
+    """It was to lead, did not come, and votes no more: nobody would ever tell that it failed."""
+    one = One(voters=(ME, OTHER))
+    one.lead()
+    one.flusher.run_all()
+    one.answer(one.log.next_offset)
+    assert one.participant.transfer(OTHER)
+    assert one.participant.change_membership(Membership(frozenset({ME})))
+    one.flusher.run_all()
+    assert not one.replica.accepts
+    assert not one.replica.is_alone, "Raft alone knows when the other has had its time"
+    one.clock.time_ms += 1_000
+    one.participant.on_time(one.clock.time_ms)
+    one.driver.end_turn()
+    assert one.replica.is_leader
+    assert one.replica.accepts
+    assert one.replica.is_alone
+
+
 def test_a_leader_with_nothing_to_do_goes_on_without_a_turn_and_notices_who_is_gone() -> None:
     """R-REP-2: a thousand idle partitions are not to be seen in what a broker does."""
     one = One()
