@@ -405,11 +405,12 @@ class Replica:
         if not self.is_alone:
             # What they have committed without this copy it need not have kept.
             kept_offset = max(self.durable_offset, self.consensus.raft.state.durable_offset)
-        self.idleness.when(lambda: self._abandon(kept_offset))
 
-    def _abandon(self, offset: int) -> None:
-        self.log.abandon(offset)
-        self.high_watermark = min(self.high_watermark, self.log.next_offset)
+        def abandon() -> None:
+            self.log.abandon(kept_offset)
+            self.high_watermark = min(self.high_watermark, self.log.next_offset)
+
+        self.idleness.when(abandon)
 
     # --- its own ---------------------------------------------------------------------------------
 

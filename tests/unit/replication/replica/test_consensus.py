@@ -319,19 +319,6 @@ def test_a_disk_that_fails_says_nothing_more_and_keeps_what_others_count_on() ->
     assert one.log.next_offset == 2, "reported as durable, though nobody said that it is committed"
 
 
-def test_what_others_committed_and_a_failed_flush_lost_is_not_kept() -> None:
-    """R-STO-6: the kernel may say of it that it is on the disk, and after a restart this copy would
-    vote with it, count for it, and lose it with the next power."""
-    one = One()
-    one.append(1, (0, 0), made(0, 2))
-    one.flusher.run_all()
-    one.disk.fail_next("flush", errno.EIO)
-    one.append(1, (1, 2), made(2, 2), commit=4)
-    assert one.replica.high_watermark == 4
-    one.flusher.run_all()
-    assert one.log.next_offset == one.replica.high_watermark == 2
-
-
 def test_a_leader_whose_disk_fails_gives_up_its_claim() -> None:
     one = One()
     one.lead()
