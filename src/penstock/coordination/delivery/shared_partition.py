@@ -48,8 +48,7 @@ from penstock.coordination.delivery.shared_state import (
 )
 from penstock.coordination.delivery.takeover import present_part, saved_run, take_over
 from penstock.coordination.delivery.window import Window
-from penstock.model.delivery_errors import InvalidDelay, UnknownLease
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidDelay, InvalidRequest, UnknownLease
 from penstock.model.limits import (
     SHARE_ATTEMPTS_MAX,
     SHARE_DELAY_MS_MAX,

@@ -47,8 +47,7 @@ from penstock.coordination.group.consumer.subscribed_topics import Resolution, S
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.offsets import CommittedOffset
 from penstock.coordination.group.sessions import Sessions
-from penstock.model.delivery_errors import PartitionLost
-from penstock.model.errors import CorruptLog, PenstockError, StaleMemberEpoch
+from penstock.model.errors import CorruptLog, PartitionLost, PenstockError, StaleMemberEpoch
 from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBER_LOST_MS_MAX
 
