@@ -14,9 +14,9 @@ from penstock.storage.files.files import Directory, typed
 from penstock.storage.log.compacted import is_compacted
 from penstock.storage.log.cutting import ResetJob, TruncateJob, take_off_end
 from penstock.storage.log.replacing import ReplaceableLog
+from penstock.storage.segments.chain import out_of_range, segment_at
 from penstock.storage.segments.index import SegmentIndex
 from penstock.storage.segments.jobs import FlushJob
-from penstock.storage.segments.reading import out_of_range, segment_at
 from penstock.storage.segments.segment import Segment, Staged
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """The log of one partition: batches in offset order, in segments, on disk.
 
 `stage` gives a batch its offset, `write_staged` writes all staged batches at once, a `FlushJob`
-makes them durable off the loop, `read` (in `storage.segments.reading`) hands out slices of files.
+makes them durable off the loop, `read` (in `storage.segments.chain`) hands out slices of files.
 Not replication: what a reader may see is the `limit_offset` it passes. The invariant: offsets rise
 without a gap as they are written, and only compaction takes some out again; a write happens whole
 or not at all; after a failed flush nothing is written ever again, because the kernel may have

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from penstock.storage.files.files import Directory, typed
 from penstock.storage.log.compacted import is_compacted
-from penstock.storage.segments.reading import ReadableLog
+from penstock.storage.segments.chain import ReadableLog
 from penstock.storage.segments.segment import Segment
 
 
