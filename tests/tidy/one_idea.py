@@ -59,6 +59,4 @@ SEVERAL: Final = {
     "registry.metaserver.machine.MetaMachine": "Facts by a log, and the snapshots of them.",
     "replication.peers.replicas.Replicas": "The deadlines of all replicas, and their letters.",
     "replication.replica.replica.Replica": "A copy that is alone, and one that has peers.",
-    "storage.log.cuttable.CuttableLog": "A chain of segments, its writer, and its cutter.",
-    "storage.log.log.Log": "A chain of segments, its writer, and its cutter.",
 }

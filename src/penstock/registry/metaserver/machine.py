@@ -243,7 +243,7 @@ class MetaMachine:
             return
         try:
             if kept_offset > replica.log.first_offset:
-                for removal in replica.log.delete_before(kept_offset):
+                for removal in replica.log.cutter.delete_before(kept_offset):
                     self._flusher.submit(removal, lambda: None)
             # So that all before this snapshot can go with the next.
             replica.roll()

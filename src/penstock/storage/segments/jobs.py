@@ -74,7 +74,7 @@ class FlushJob:
         ]
 
     def run(self) -> None:
-        """Do it. A failure is kept in `error` for `Log.finish_flush`: it must not be retried."""
+        """Do it. A failure is kept in `error` for `Writer.finish_flush`: it must not be retried."""
         try:
             if self._flush_folder:
                 self._directory.flush()
