@@ -256,6 +256,8 @@ class DelayedTable:
         lane.pending_bytes += size_bytes
         self.pending += messages
         self.pending_bytes += size_bytes
+        assert self.pending >= lane.pending >= 0, (self.pending, lane)
+        assert self.pending_bytes >= lane.pending_bytes >= 0, (self.pending_bytes, lane)
 
     # --- checkpoints ---------------------------------------------------------------------------
 

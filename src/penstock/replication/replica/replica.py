@@ -353,6 +353,7 @@ class Replica:
         committed_offset = min(state.commit_offset, self.log.written_offset)
         has_more = committed_offset > self.high_watermark
         self.high_watermark = max(self.high_watermark, committed_offset)
+        assert self.high_watermark <= self.log.written_offset, (self.name, self.high_watermark)
         self._waiting.durable(self.durable_offset)
         self._waiting.committed(self._acknowledged_offset())
         nodes = self.consensus.in_sync.nodes
@@ -426,6 +427,7 @@ class Replica:
         """Alone, nobody else has a say."""
         if offset <= self.high_watermark:
             return
+        assert offset <= self.log.written_offset, (offset, self.log.written_offset)
         self.high_watermark = offset
         waiting = self._by_commit
         while waiting and waiting[0][0] <= offset:

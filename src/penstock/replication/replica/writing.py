@@ -239,6 +239,7 @@ class Writing:
             return
         if self._around.disk.refusals:
             self._around.disk.taken(self._around.monotonic_ms())
+        assert log.written_offset >= state.terms.end_offset, (log.written_offset, state.terms)
         if log.written_offset > state.terms.end_offset:
             self._raft.extended(log.written_offset)
         self._owner.on_written(None)
@@ -262,6 +263,7 @@ class Writing:
             self._take_back()
             return
         if headers:
+            assert log.written_offset == headers[-1].next_offset, (log.written_offset, headers[-1])
             if self._around.disk.refusals:
                 self._around.disk.taken(self._around.monotonic_ms())
             self._owner.on_copied(headers)

@@ -65,6 +65,7 @@ class Cutter:
             segment.set_back(offset)
         except OSError as error:
             raise self._failed(f"{typed(error, f'truncating {chain.name}')}") from error
+        assert segment.next_offset == offset, (segment.path, offset)
         doomed = chain.take_last(len(chain.segments) - chain.segments.index(segment) - 1)
         # What is to be cut was never committed, and only what is committed is compacted.
         segment.sealed = segment.compacted = False
@@ -152,7 +153,8 @@ class Cutter:
             # What is renamed already has to be unlinked; the rest is asked for again.
             if not jobs:
                 raise typed(error, f"deleting from {chain.name}") from error
-        chain.start_offset = max(chain.start_offset, chain.first_offset)
+        chain.start_offset = start_offset = max(chain.start_offset, chain.first_offset)
+        assert start_offset <= chain.written_offset, (start_offset, chain.written_offset)
         return jobs
 
     def start_offset_job(self, offset: int) -> StartOffsetJob:
@@ -168,6 +170,8 @@ class Cutter:
         """Let the log begin where the job says; its StorageError if it failed."""
         if job.error is not None:
             raise job.error
+        written_offset = self._chain.written_offset
+        assert job.offset <= written_offset, (job.offset, written_offset)
         self._chain.start_offset = max(self._chain.start_offset, job.offset)
 
     # --- what compaction made --------------------------------------------------------------------

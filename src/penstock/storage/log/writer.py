@@ -120,6 +120,7 @@ class Writer:
         assert not self.is_waiting, "written while the log is being cut"
         self._staged = []
         chain = self._chain
+        assert batches[0][1] == chain.written_offset, (batches[0][1], chain.written_offset)
         segments_before = len(chain.segments)
         segment = chain.segments[-1]
         mark = None
@@ -151,6 +152,7 @@ class Writer:
             raise
         if self._begun_ms is None:
             self._begun_ms = now_ms
+        assert segment.next_offset == self.next_offset, (segment.next_offset, self.next_offset)
         chain.written_offset = self.next_offset
 
     def is_roll_due(self, now_ms: int) -> bool:
@@ -241,6 +243,11 @@ class Writer:
             active.remember(durable_offset, active.size_bytes)
         if not rolled and not flush_active:
             return None
+        assert self._durable_offset <= durable_offset <= written_offset, (
+            self._durable_offset,
+            durable_offset,
+            written_offset,
+        )
         try:
             self._job = FlushJob(
                 self._directory,
@@ -266,6 +273,7 @@ class Writer:
             raise StorageFailed(self.failure)
         for segment in job.segments:
             segment.seal()
+        assert job.durable_offset <= self._chain.written_offset, job.durable_offset
         self._rolls_durable = max(self._rolls_durable, job.rolls)
         self._durable_offset = max(self._durable_offset, job.durable_offset)
         return self._durable_offset

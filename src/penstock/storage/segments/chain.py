@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 
 from penstock.model.errors import OffsetOutOfRange
 from penstock.records.header import BatchHeader
@@ -27,6 +28,8 @@ class Chain:
     __slots__ = ("_firsts", "is_compacted", "name", "segments", "start_offset", "written_offset")
 
     def __init__(self, name: str, segments: list[Segment], *, is_compacted: bool) -> None:
+        for before, after in pairwise(segments):
+            assert before.next_offset == after.first_offset, (before.path, after.path)
         self.name = name
         # Changed by the methods below alone: their first offsets are kept beside them.
         self.segments = segments
@@ -158,21 +161,29 @@ class Chain:
 
     def append(self, segment: Segment) -> None:
         """It is the active one from now on."""
+        if self.segments:
+            last = self.segments[-1]
+            assert segment.first_offset == last.next_offset, (segment.path, last.path)
         self.segments.append(segment)
         self._firsts.append(segment.first_offset)
 
     def take_last(self, count: int) -> list[Segment]:
         """Take so many off the end."""
         place = len(self.segments) - count
+        assert place >= 0, (count, len(self.segments))
         taken = self.segments[place:]
         del self.segments[place:], self._firsts[place:]
         return taken
 
     def drop_first(self) -> None:
+        """A sealed one: the active one stays."""
+        assert self.segments[0].sealed, self.segments[0].path
+        assert len(self.segments) > 1, self.segments[0].path
         del self.segments[0], self._firsts[0]
 
     def replace(self, place: int, count: int, segment: Segment) -> None:
         """Have one stand for so many side by side."""
+        assert 0 <= place < place + count < len(self.segments), (place, count, len(self.segments))
         self.segments[place : place + count] = [segment]
         self._firsts[place : place + count] = [segment.first_offset]
 

@@ -54,6 +54,9 @@ class FlushJob:
         rolls: int,
         flush_folder: bool,
     ) -> None:
+        for segment in rolled:
+            assert not segment.sealed, segment.path
+            assert segment.next_offset <= durable_offset, (segment.path, durable_offset)
         self.segments = rolled
         self.durable_offset = durable_offset
         self.rolls = rolls
