@@ -189,6 +189,8 @@ class SharePartition:
         while left > 0 and (piece := window.next_available()) is not None:
             first, end, state = piece
             end = min(end, first + left)
+            assert state.kind is Kind.AVAILABLE, (first, end, state)
+            assert first < end, (first, end, left)
             assert end <= window.ready.ceiling, (end, window.ready.ceiling)
             window.ready.take()
             window.change(first, end, State(Kind.LEASED, state.attempts, member, until_ms))

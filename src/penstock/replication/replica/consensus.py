@@ -315,8 +315,10 @@ class Consensus:
             # What could not be written must be taken back from what is saved.
             if not self._keeper.is_due(raft):
                 break
-        if self._owner.durable_offset > state.durable_offset:
-            raft.durable(self._owner.durable_offset, now_ms)
+        durable_offset = self._owner.durable_offset
+        assert durable_offset <= log.written_offset, (durable_offset, log.written_offset)
+        if durable_offset > state.durable_offset:
+            raft.durable(durable_offset, now_ms)
         self._sender.send(now_ms)
         self.in_sync.look(now_ms)
         self._told_start_offset = log.start_offset

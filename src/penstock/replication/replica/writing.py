@@ -128,6 +128,8 @@ class Writing:
                 f"The leader has another record at offset {offset}, where everything before "
                 f"{self._log.start_offset} was committed, and deleted."
             )
+        committed_offset = self._raft.state.commit_offset
+        assert offset >= committed_offset, (offset, committed_offset)
         try:
             job = self._log.cutter.truncate_job(offset)
         except StorageError as error:
@@ -152,6 +154,7 @@ class Writing:
     def reset(self, offset: int) -> None:
         """The log is to begin anew there, and Raft was told so."""
         assert not self._received, self._received
+        assert offset == self._raft.state.reset_offset, (offset, self._raft.state.reset_offset)
         self._reset_to = offset
 
     def append_own(self, batch: bytearray, membership: Membership | None) -> None:

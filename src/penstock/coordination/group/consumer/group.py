@@ -14,6 +14,7 @@ from dataclasses import replace
 from penstock.coordination.group.assignors.assignment import (
     NOTHING,
     MemberSubscription,
+    are_disjoint,
     partitions_of,
 )
 from penstock.coordination.group.consumer.identity import check_leaver, check_member, check_stayer
@@ -357,6 +358,7 @@ class ConsumerGroup:
             for member_id, membership in members.memberships.items()
         }
         targets = assign(assignor, members.memberships, subscriptions, resolution, members.targets)
+        assert are_disjoint(targets.values()), (self.name, assignor, targets)
         for member_id, target in targets.items():
             if member_id not in members.targets or target != members.targets[member_id]:
                 effects.record(encode_target(self.name, member_id, target))
