@@ -30,8 +30,7 @@ from penstock.client.serving.handlers import Handlers, MessageHandler
 from penstock.client.serving.stop_signals import asked_by_signals, is_main_task, told_before
 from penstock.client.sharing.consumer import SharedConsumer
 from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings
-from penstock.model.delivery_errors import NoReply, UnknownLease
-from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
+from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest, NoReply, UnknownLease
 from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
 from penstock.records import Message
 
