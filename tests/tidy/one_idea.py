@@ -28,12 +28,6 @@ ONE_IDEA: Final = {
     ),
     "records.cursor.Cursor": "The fields of the record at hand: a C structure when compiled.",
     "registry.embedded.EmbeddedRegistry": "The changes of the cluster, which all registries offer.",
-    "registry.metaserver.client.MetaRegistry": (
-        "The changes of the cluster, which all registries offer, and one session with MetaServer."
-    ),
-    "registry.zookeeper.client.ZooKeeperRegistry": (
-        "The changes of the cluster, which all registries offer, and one session with ZooKeeper."
-    ),
     "spark.inspection.evidence.TopicEvidence": "A column of the evidence is a field.",
     "spark.inspection.tables.TopicRow": "A column of the report is a field.",
     "spark.inspection.thresholds.Thresholds": "Every limit of the rules is a field.",
@@ -56,5 +50,9 @@ SEVERAL: Final = {
     "client.producing.sender.Sender": "Batches on their way, and the identity they go under.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "client.sharing.consumer.SharedConsumer": "Reading, and what the reader says of each message.",
+    "registry.metaserver.client.MetaRegistry": "What a registry offers, and the session behind it.",
+    "registry.zookeeper.client.ZooKeeperRegistry": (
+        "What a registry offers, and the session behind it."
+    ),
     "replication.replica.replica.Replica": "A copy that is alone, and one that has peers.",
 }
