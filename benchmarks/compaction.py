@@ -85,13 +85,13 @@ def _filled(folder: Path, case: _Case, total_bytes: int) -> Log:
             value = noise[start : start + case.record_bytes - len(key)]
             index = builder.append(_NOW_MS, key, value)
         batch = memoryview(builder.build())
-        log.stage(check_batch(batch), batch, 0)
-        log.write_staged(_NOW_MS)
-    log.roll()
-    job = log.flush_job(include_active=True)
+        log.writer.stage(check_batch(batch), batch, 0)
+        log.writer.write_staged(_NOW_MS)
+    log.writer.roll()
+    job = log.writer.flush_job(include_active=True)
     assert job is not None
     job.run()
-    log.finish_flush(job)
+    log.writer.finish_flush(job)
     return log
 
 

@@ -8,8 +8,9 @@
             await message.ack()
 
 `penstock.connect_blocking` is the same for scripts without asyncio; `penstock.testing.broker()` is
-a real broker inside a test. Names are loaded when they are first used, so that `import penstock`
-costs nothing; their types are in `__init__.pyi`.
+a real broker inside a test; `penstock.errors` has what a program may want to catch. Names are
+loaded when they are first used, so that `import penstock` costs nothing; their types are in
+`__init__.pyi`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _MODULES = {
     "connect": "penstock.client.client",
     "connect_blocking": "penstock.client.blocking.client",
 }
-_PACKAGES = ("spark", "testing")
+_PACKAGES = ("errors", "spark", "testing")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,3 +1,4 @@
+from penstock import errors as errors
 from penstock import spark as spark
 from penstock import testing as testing
 from penstock.client.blocking.client import BlockingClient as BlockingClient

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from penstock.coordination.filter.filters import CompiledFilter, Filter, parse_filter
 from penstock.coordination.filter.values import number_of, truth_of
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 from penstock.records import BatchBuilder, Selection, decode_messages
 from penstock.records.header import check_batch
 

@@ -35,7 +35,7 @@ STEPS = st.lists(
 )
 
 
-def do(shell: Shell, step: tuple[object, ...]) -> None:
+def do(shell: Shell, step: tuple[object, ...]) -> None:  # noqa: C901 - a table of steps
     groups = shell.groups
     match step:
         case ("commit", str(group), str(topic), int(offset)):

@@ -28,7 +28,7 @@ from penstock.coordination.delivery.push import (
     TimePassed,
     Withdrawn,
 )
-from penstock.model.delivery_errors import InvalidCredit, Parked
+from penstock.model.errors import InvalidCredit, Parked
 from penstock.model.limits import PUSH_CREDIT_BYTES_MAX, PUSH_CREDIT_MESSAGES_MAX
 
 SETTINGS = PushSettings(window=4, timeout_ms=100, retry_ms=30, delivery_bytes_max=1_000)

@@ -17,7 +17,7 @@ import pytest
 from penstock.coordination.delivery.shared_partition import SharePartition, Snapshot
 from penstock.coordination.delivery.shared_settings import Settlement, ShareSettings
 from penstock.coordination.delivery.window.message_details import MessageDetails
-from penstock.model.delivery_errors import UnknownLease
+from penstock.model.errors import UnknownLease
 from tests.kit.models.shared_partition import (
     DONE,
     DOUBT,

@@ -33,26 +33,26 @@ class LogAgainstList(RuleBasedStateMachine):
             value = bytes([len(self.batches) % 255 + 1]) * size
             batch = make_batch(value, records=records, timestamp_ms=self.now_ms)
             view = memoryview(bytearray(batch))
-            offset = self.log.stage(check_batch(view), view, 0)
+            offset = self.log.writer.stage(check_batch(view), view, 0)
             self.batches.append((offset, offset + records, bytes(view)))
-        self.log.write_staged(self.now_ms)
+        self.log.writer.write_staged(self.now_ms)
 
     @rule(include_active=st.booleans())
     def flush(self, include_active: bool) -> None:
-        job = self.log.flush_job(include_active)
+        job = self.log.writer.flush_job(include_active)
         if job is not None:
             job.run()
-            self.durable_offset = self.log.finish_flush(job)
+            self.durable_offset = self.log.writer.finish_flush(job)
 
     @rule(passed_ms=st.integers(0, 2 * CONFIG.segment_ms))
     def roll(self, passed_ms: int) -> None:
         self.now_ms += passed_ms
-        if self.log.is_roll_due(self.now_ms):
-            self.log.roll()
+        if self.log.writer.is_roll_due(self.now_ms):
+            self.log.writer.roll()
 
     @rule(share=st.floats(0, 1))
     def delete(self, share: float) -> None:
-        for job in self.log.delete_before(int(share * self.log.next_offset)):
+        for job in self.log.cutter.delete_before(int(share * self.log.next_offset)):
             job.run()
         self._keep(self.log.first_offset, self.log.next_offset)
 
@@ -67,13 +67,13 @@ class LogAgainstList(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         bases = [batch[0] for batch in self.readable() if batch[0] >= self.log.start_offset]
         offset = data.draw(st.sampled_from([*bases, self.log.written_offset]))
-        self.log.truncate(offset)
+        self.log.cutter.truncate(offset)
         self._keep(self.log.first_offset, offset)
         self.durable_offset = min(self.durable_offset, offset)
 
     @rule()
     def drop_idle_files(self) -> None:
-        self.log.drop_idle_files()
+        self.log.chain.drop_idle_files()
 
     @rule(believed=st.booleans())
     def restart(self, believed: bool) -> None:

@@ -122,7 +122,7 @@ class Workload:
         self.seen.append(entries(self.log))
 
     def delete_the_oldest(self) -> None:
-        for job in self.log.delete_before(self.log.segments()[0].last_offset + 1):
+        for job in self.log.cutter.delete_before(self.log.segments()[0].last_offset + 1):
             job.run()
         self.seen.append(entries(self.log))
 
@@ -161,7 +161,7 @@ def check(workload: Workload, disk: SimulatedDisk, where: str) -> None:
 
 def check_folder(log: Log, disk: SimulatedDisk, where: str) -> None:
     names = set(disk.files())
-    stems = {segment.stem for segment in log._segments}
+    stems = {segment.stem for segment in log.chain.segments}
     left_over = {name for name in names if name.endswith((".log", ".index", ".time"))} - {
         stem + suffix for stem in stems for suffix in (".log", ".index", ".time")
     }

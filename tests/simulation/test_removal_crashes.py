@@ -55,15 +55,15 @@ class Life:
     def produce(self, count: int, value_bytes: int = 300) -> None:
         for number in range(count):
             view = memoryview(bytearray(make_batch(b"%d." % number + b"x" * value_bytes)))
-            self.log.stage(check_batch(view), view, 0)
+            self.log.writer.stage(check_batch(view), view, 0)
             self.world.written_offset = max(self.world.written_offset, self.log.next_offset)
-            self.log.write_staged(self.world.now_ms)
+            self.log.writer.write_staged(self.world.now_ms)
 
     def flush(self) -> None:
-        job = self.log.flush_job(include_active=True)
+        job = self.log.writer.flush_job(include_active=True)
         if job is not None:
             job.run()
-            self.log.finish_flush(job)
+            self.log.writer.finish_flush(job)
 
     def retain(self, segments: int, cause: RemovalCause = "retention_time") -> None:
         """What housekeeping does; the jobs run in the order they are submitted."""
@@ -75,7 +75,7 @@ class Life:
             if segment.sealed
         ]
         self._will_go(outlived[-1].end_offset, cause)
-        jobs = self.log.delete_before(outlived[-1].end_offset)
+        jobs = self.log.cutter.delete_before(outlived[-1].end_offset)
         self.log.removals.add(
             removals(
                 outlived,
@@ -95,9 +95,9 @@ class Life:
         self.world.now_ms += 1000
         first_offset = self.log.start_offset
         self._will_go(offset, "deleted")
-        job = self.log.start_offset_job(offset)
+        job = self.log.cutter.start_offset_job(offset)
         job.run()
-        self.log.finish_start_offset(job)
+        self.log.cutter.finish_start_offset(job)
         removal = Removal(
             first_offset=first_offset,
             end_offset=offset,
@@ -134,7 +134,7 @@ def first_life(life: Life) -> None:
     life.delete_records(life.log.written_offset)
     life.produce(3)
     life.flush()
-    life.log.roll()
+    life.log.writer.roll()
     life.flush()
     life.retain(9)
 
@@ -146,7 +146,7 @@ def second_life(life: Life) -> None:
     life.delete_records(life.log.start_offset + 1)
     life.produce(4)
     life.flush()
-    life.log.roll()
+    life.log.writer.roll()
     life.flush()
     life.retain(2, "retention_size")
     life.produce(1)

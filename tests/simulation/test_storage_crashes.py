@@ -66,7 +66,7 @@ class Workload:
         self.open()
         assert self.log.start_offset == self.start_offset
         self.produce(8, at_once=True)
-        self.log.roll()
+        self.log.writer.roll()
         self.flush()
         self.delete_records(self.log.start_offset + 1)
         self.delete(self.log.segments()[-1].first_offset)
@@ -88,43 +88,43 @@ class Workload:
             value = b"%d." % self._serial + bytes([self._serial % 255 + 1]) * value_bytes
             batch = make_batch(value, records=1 + self._serial % 3)
             view = memoryview(bytearray(batch))
-            offset = self.log.stage(check_batch(view), view, 0)
+            offset = self.log.writer.stage(check_batch(view), view, 0)
             self.appended.setdefault(offset, []).append(bytes(view))
             if not at_once or number == count - 1:
-                self.log.write_staged(NOW_MS)
+                self.log.writer.write_staged(NOW_MS)
 
     def flush(self, *, include_active: bool = True) -> None:
-        job = self.log.flush_job(include_active)
+        job = self.log.writer.flush_job(include_active)
         if job is not None:
             job.run()
-            self.acknowledged_offset = self.log.finish_flush(job)
+            self.acknowledged_offset = self.log.writer.finish_flush(job)
 
     def flush_while_producing(self) -> None:
-        job = self.log.flush_job(include_active=True)
+        job = self.log.writer.flush_job(include_active=True)
         assert job is not None
         self.produce(5, at_once=True)
         job.run()
-        self.acknowledged_offset = self.log.finish_flush(job)
+        self.acknowledged_offset = self.log.writer.finish_flush(job)
 
     def delete(self, offset: int) -> None:
         self.deleted_offset = offset
-        jobs = self.log.delete_before(offset)
+        jobs = self.log.cutter.delete_before(offset)
         assert jobs
         for job in jobs:
             job.run()
 
     def delete_records(self, offset: int) -> None:
         self.start_offset_asked = offset
-        job = self.log.start_offset_job(offset)
+        job = self.log.cutter.start_offset_job(offset)
         job.run()
-        self.log.finish_start_offset(job)
+        self.log.cutter.finish_start_offset(job)
         self.start_offset = offset
 
     def truncate(self, *, back: int) -> None:
         offsets = [header.base_offset for header in self.log.headers(0)]
         offset = offsets[-back]
         self.acknowledged_offset = min(self.acknowledged_offset, offset)
-        self.log.truncate(offset)
+        self.log.cutter.truncate(offset)
         self.appended = {at: batches for at, batches in self.appended.items() if at < offset}
 
     def run_out_of_room(self) -> None:
@@ -152,7 +152,7 @@ def check_recovered(workload: Workload, directory: Directory, log: Log, where: s
         if header.base_offset < workload.acknowledged_offset:
             candidates = candidates[-1:]
         assert batch in candidates, (where, header.base_offset)
-    for segment in log._segments:
+    for segment in log.chain.segments:
         rebuilt = rebuild_index(segment)
         assert columns(segment.index) == columns(rebuilt), where
         if segment.sealed:
@@ -174,8 +174,8 @@ def columns(index: SegmentIndex) -> tuple[list[int], ...]:
 def check_goes_on(log: Log, directory: Directory, where: str) -> None:
     next_offset = log.next_offset
     view = memoryview(bytearray(make_batch(b"after the crash")))
-    assert log.stage(check_batch(view), view, 0) == next_offset
-    log.write_staged(NOW_MS)
+    assert log.writer.stage(check_batch(view), view, 0) == next_offset
+    log.writer.write_staged(NOW_MS)
     clean_end = log.close()
     findings = [finding for finding in verify(directory) if finding.problem]
     assert not findings, (where, findings)

@@ -92,9 +92,9 @@ class Folder:
         log = open_log(self.disk.root, CONFIG)
         for number in range(12):
             stage(log, make_batch(b"value %d" % number * 6, records=1 + number % 2), number // 4)
-            log.write_staged(NOW_MS)
+            log.writer.write_staged(NOW_MS)
             if number in (3, 7):
-                log.roll()
+                log.writer.roll()
             flush(log)
         self.messages = messages_of(log)
         self.next_offset = log.next_offset
@@ -202,7 +202,7 @@ def test_a_flipped_bit_in_an_index_is_reported_and_the_index_made_again(
         disk = FOLDER.damaged(name, position, bit)
         caplog.clear()
         log = Log.open(disk.root, CONFIG, clean_end=FOLDER.clean_end)
-        for segment in log._segments:
+        for segment in log.chain.segments:
             assert segment.index.positions == rebuild_index(segment).positions
         assert f"{name} cannot be used, from position" in caplog.text
         assert messages_of(log) == FOLDER.messages

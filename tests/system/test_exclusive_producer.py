@@ -19,8 +19,7 @@ import penstock
 from penstock.client.client import Client, connect
 from penstock.client.connection.routes import GROUPS
 from penstock.client.errors import DeliveryFailed
-from penstock.model.delivery_errors import TopicClaimed
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, TopicClaimed
 from tests.kit.processes.brokers import BrokerProcess
 from tests.kit.processes.cluster import Cluster
 from tests.kit.runs.tiers import IS_SOAK

@@ -14,8 +14,7 @@ import pytest
 
 import penstock
 from penstock.client.client import Client, connect
-from penstock.model.delivery_errors import NoReply
-from penstock.model.errors import ConnectionLost, TimedOut
+from penstock.model.errors import ConnectionLost, NoReply, TimedOut
 from penstock.model.message_headers import REPLY_TO
 from penstock.records import Message
 from tests.kit.processes.brokers import BrokerProcess

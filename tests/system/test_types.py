@@ -50,6 +50,8 @@ async def main(client: penstock.Client) -> None:
             await producer.flush()
         except penstock.DeliveryFailed as error:
             print(error.retriable, error.failures)
+        except (penstock.errors.TimedOut, penstock.errors.UnknownTopic) as error:
+            print(error.retriable, error.message)
     async for message in client.subscribe("orders", group="billing"):
         await handle(message)
     async with client.consumer("orders", start="latest") as consumer:

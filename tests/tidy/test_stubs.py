@@ -53,7 +53,7 @@ def test_the_stub_of_the_package_names_what_it_loads() -> None:
     ]
     typed = {alias.asname: each.module for each in imports for alias in each.names}
     lazy = {name for name in dir(penstock) if name not in vars(sys.modules["penstock"])}
-    assert lazy | {"spark", "testing"} == set(typed)
+    assert lazy | {"errors", "spark", "testing"} == set(typed)
     for name, module in typed.items():
         assert module is not None
         assert getattr(penstock, str(name)) is getattr(importlib.import_module(module), str(name))

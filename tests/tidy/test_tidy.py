@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.tidy.one_idea import ONE_IDEA, SEVERAL
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 CLASS_METHODS_MAX = 25
+CLASS_ATTRIBUTES_MAX = 15
 POSITIONAL_PARAMETERS_MAX = 8
 PURE = ("model", "records", "protocol", "raft", "coordination")
 GENERATED = {"penstock_pb2.py"}
@@ -38,12 +41,24 @@ def text_of(path: Path) -> str:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What a class adds to its bases, all of them by name."""
+
+    bases: tuple[str, ...]
+    methods: frozenset[str]
+    attributes: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Findings:
-    """What a file has that it may not have. Its tree, which is large, is not kept."""
+    """What a file has that it may not have, and what its classes and imports are. Its tree, which
+    is large, is not kept."""
 
     sizes: list[str]
     silence: list[str]
     touches: list[str]
+    shapes: dict[str, Shape]
+    imports: dict[str, str]
 
 
 @functools.cache
@@ -55,6 +70,12 @@ def findings(path: Path) -> Findings:
         sizes=list(oversized(text_of(path), tree)),
         silence=[] if ast.get_docstring(tree) else ["a module opens with a docstring"],
         touches=list(touched(tree)) if is_pure else [],
+        shapes={
+            node.name: shape_of(node)
+            for node in definitions(tree.body)
+            if isinstance(node, ast.ClassDef)
+        },
+        imports=dict(imported(tree)),
     )
 
 
@@ -66,6 +87,39 @@ def definitions(body: Sequence[ast.AST]) -> Iterator[Function | ast.ClassDef]:
                 yield node
             for name in ("body", "orelse", "finalbody", "handlers", "cases"):
                 yield from definitions(getattr(node, name, ()))
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """What a name stands for that the module has from another."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def shape_of(node: ast.ClassDef) -> Shape:
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return Shape(
+        bases=tuple(base.id for base in bases if isinstance(base, ast.Name)),
+        methods=frozenset(child.name for child in node.body if isinstance(child, Function)),
+        attributes=frozenset(attributes_of(node)),
+    )
+
+
+def attributes_of(node: ast.ClassDef) -> Iterator[str]:
+    """Fields, slots, and what is assigned on `self`."""
+    for child in node.body:
+        match child:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                if not ast.unparse(child.annotation).startswith("ClassVar"):
+                    yield name
+            case ast.Assign(targets=[ast.Name(id="__slots__")]):
+                yield from ast.literal_eval(child.value)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for inner in ast.walk(child):
+                    match inner:
+                        case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
+                            yield inner.attr
 
 
 SOURCES = list(python_files("src"))
@@ -103,6 +157,48 @@ def broken(paths: Sequence[Path], rule: Callable[[Path], Iterable[str]]) -> list
 
 def test_sizes() -> None:
     assert not broken(EVERYTHING, lambda path: findings(path).sizes)
+
+
+def large_classes() -> dict[str, str]:
+    """Those of the package above a cap, and how large they are."""
+    shapes: dict[str, Shape] = {}
+    imports: dict[str, str] = {}
+    for path in SOURCES:
+        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        module = module.removesuffix(".__init__")
+        shapes |= {f"{module}.{name}": shape for name, shape in findings(path).shapes.items()}
+        imports |= {f"{module}.{name}": what for name, what in findings(path).imports.items()}
+
+    def chain(name: str) -> Iterator[Shape]:
+        """The class and all that it inherits from, as far as they are in the package."""
+        while name not in shapes and name in imports:
+            name = imports[name]
+        if name in shapes:
+            yield shapes[name]
+            for base in shapes[name].bases:
+                yield from chain(f"{name.rpartition('.')[0]}.{base}")
+
+    large = {}
+    for name in shapes:
+        methods = set().union(*(shape.methods for shape in chain(name)))
+        attributes = set().union(*(shape.attributes for shape in chain(name))) - methods
+        if len(methods) > CLASS_METHODS_MAX or len(attributes) > CLASS_ATTRIBUTES_MAX:
+            size = f"{len(methods)} methods, {len(attributes)} attributes"
+            large[name.removeprefix("penstock.")] = size
+    return large
+
+
+def test_a_class_is_one_idea() -> None:
+    """Counted over all that it inherits: a large class cut in layers is as large as before."""
+    large = large_classes()
+    excepted = [*ONE_IDEA, *SEVERAL]
+    too_large = {name: size for name, size in large.items() if name not in excepted}
+    assert not too_large, "think: which ideas are in them that could stand by themselves?"
+    stale = [name for name in excepted if name not in large]
+    assert not stale, "they are no exceptions any more: take them out of the table"
+    assert list(ONE_IDEA) == sorted(ONE_IDEA)
+    assert list(SEVERAL) == sorted(SEVERAL)
+    assert not ONE_IDEA.keys() & SEVERAL.keys()
 
 
 def test_every_module_says_what_it_is() -> None:

@@ -1,8 +1,8 @@
 """From the code that travels on the wire to the error that it stands for.
 
-Not the errors (`model.errors`, `model.delivery_errors`), and none of those that somebody raises in
-his own process only. The invariant: every one of them has a code of its own, and a code that nobody
-here knows is an error all the same.
+Not the errors (`model.errors`), and none of those that somebody raises in his own process only.
+The invariant: every one of them has a code of its own, and a code that nobody here knows is an
+error all the same.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.model import delivery_errors, errors
+from penstock.model import errors
 from penstock.model.errors import PenstockError, UnavailableError
 
 # Whatever else has been imported by then.
-_MODULES: Final = (errors.__name__, delivery_errors.__name__)
+_PACKAGE: Final = f"{errors.__name__}."
 
 
 def _tree(error: type[PenstockError]) -> Iterator[type[PenstockError]]:
-    if error.__module__ in _MODULES:
+    if error.__module__.startswith(_PACKAGE):
         yield error
     for child in error.__subclasses__():
         yield from _tree(child)

@@ -95,7 +95,7 @@ class Cursor:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def advance(self) -> cython.bint:
+    def advance(self) -> cython.bint:  # noqa: C901 - a record, field after field
         """Go to the next record; False after the last, which must be where the batch ends."""
         if self.records_left == 0:
             if self.position != self.end:

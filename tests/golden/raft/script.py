@@ -218,7 +218,9 @@ class RaftScript:
         if not is_cut:
             self._on_the_way.append((sender, receiver, message, batches))
 
-    def _do(self, verb: str, names: list[str], options: dict[str, str]) -> None:
+    def _do(  # noqa: C901 - a table of commands
+        self, verb: str, names: list[str], options: dict[str, str]
+    ) -> None:
         match verb:
             case "cluster":
                 self._begin([int(name) for name in names], options)
@@ -243,7 +245,7 @@ class RaftScript:
             case _:
                 self._tell(verb, self._nodes[int(names[0])], names[1:], options)
 
-    def _tell(
+    def _tell(  # noqa: C901 - a table of commands
         self, verb: str, node: ScriptedNode, words: list[str], options: dict[str, str]
     ) -> None:
         if verb == "start":

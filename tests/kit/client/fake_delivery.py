@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.model.delivery_errors import TopicClaimed
+from penstock.model.errors import TopicClaimed
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import decode_messages
 

@@ -57,19 +57,19 @@ def put(log: Log, *batches: bytes, term: int = 0) -> list[Entry]:
     entries = []
     for batch in batches:
         view = memoryview(bytearray(batch))
-        log.stage(check_batch(view), view, term)
+        log.writer.stage(check_batch(view), view, term)
         entries += entries_of(bytes(view))
-    log.write_staged(NOW_MS)
+    log.writer.write_staged(NOW_MS)
     return entries
 
 
 def seal(log: Log) -> None:
     """Let everything so far be in sealed segments."""
-    log.roll()
-    job = log.flush_job(include_active=True)
+    log.writer.roll()
+    job = log.writer.flush_job(include_active=True)
     if job is not None:
         job.run()
-        log.finish_flush(job)
+        log.writer.finish_flush(job)
 
 
 def entries_of(payload: bytes) -> list[Entry]:

@@ -28,22 +28,22 @@ def make_batch(value: bytes = b"value", *, records: int = 1, timestamp_ms: int =
 
 def stage(log: Log, batch: bytes, term: int = 0) -> int:
     view = memoryview(bytearray(batch))
-    return log.stage(check_batch(view), view, term)
+    return log.writer.stage(check_batch(view), view, term)
 
 
 def append(log: Log, *batches: bytes, now_ms: int = NOW_MS) -> list[int]:
     offsets = [stage(log, batch) for batch in batches]
-    log.write_staged(now_ms)
+    log.writer.write_staged(now_ms)
     return offsets
 
 
 def flush(log: Log, *, include_active: bool = True) -> int | None:
     """Run a flush job to its end, if there is one; the durable offset."""
-    job = log.flush_job(include_active)
+    job = log.writer.flush_job(include_active)
     if job is None:
         return None
     job.run()
-    return log.finish_flush(job)
+    return log.writer.finish_flush(job)
 
 
 def open_log(directory: Directory, config: LogConfig = CONFIG) -> Log:
@@ -82,9 +82,9 @@ def read_all(log: Log, max_bytes: int = 700) -> list[tuple[BatchHeader, bytes]]:
 
 def delete_records(log: Log, offset: int) -> None:
     """Let the log begin at the offset, the way a replica does."""
-    job = log.start_offset_job(offset)
+    job = log.cutter.start_offset_job(offset)
     job.run()
-    log.finish_start_offset(job)
+    log.cutter.finish_start_offset(job)
 
 
 def thin_out(log: Log, segments: Sequence[Segment], keep: Callable[[BatchHeader], bool]) -> Segment:
@@ -92,7 +92,7 @@ def thin_out(log: Log, segments: Sequence[Segment], keep: Callable[[BatchHeader]
     last batch stays in any case."""
     directory = segments[0].directory
     write_journal(directory, COMPACTION_JOURNAL, b"")
-    assert log.hold(segments)
+    assert log.cutter.hold(segments)
     first_offset, next_offset = segments[0].first_offset, segments[-1].next_offset
     kept = [
         segment.file.read_at(position, header.length)
@@ -115,6 +115,6 @@ def thin_out(log: Log, segments: Sequence[Segment], keep: Callable[[BatchHeader]
         sealed=True,
         interval_bytes=segments[0].interval_bytes,
     )
-    log.replace(segments, thinned)
+    log.cutter.replace(segments, thinned)
     keep_index(thinned, thinned.index)
     return thinned

@@ -17,8 +17,7 @@ import penstock
 from penstock.client.client import Client
 from penstock.client.connection.routes import GROUPS
 from penstock.client.consuming.consumer import Consumer
-from penstock.model.delivery_errors import TooManySubscriptions
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidRequest, TooManySubscriptions
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX
 from penstock.protocol import penstock_pb2 as pb

@@ -14,8 +14,13 @@ import pytest
 import penstock
 from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.client import Client
-from penstock.model.delivery_errors import InvalidDelay, InvalidSchedule, UnknownSchedule
-from penstock.model.errors import InvalidRequest, PenstockError
+from penstock.model.errors import (
+    InvalidDelay,
+    InvalidRequest,
+    InvalidSchedule,
+    PenstockError,
+    UnknownSchedule,
+)
 from tests.kit.processes.brokers import BrokerProcess
 from tests.kit.processes.cluster import Cluster
 

@@ -17,7 +17,7 @@ from penstock import Client, Consumer, Message, Producer
 from penstock.client.consuming.consumer import ConsumerSettings
 from penstock.client.producing.producer import Compression
 from penstock.client.sharing.settings import SharedConsumerSettings
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 from tests.kit.processes.brokers import BrokerProcess
 from tests.kit.processes.cluster import Cluster
 from tests.system.clients import PATIENCE_S, read, tidy_client, until

@@ -16,7 +16,7 @@ import pytest
 
 import penstock
 from penstock.client.consuming.consumer import Consumer
-from penstock.model.delivery_errors import PartitionLost
+from penstock.model.errors import PartitionLost
 from penstock.model.ids import TopicPartition
 from tests.kit.processes.brokers import BrokerProcess
 from tests.kit.processes.cluster import Cluster

@@ -21,8 +21,7 @@ import penstock
 from penstock import Client
 from penstock.client.admin.clients import ClientStatus
 from penstock.client.consuming.push_fetcher import PushFetcher
-from penstock.model.delivery_errors import InvalidCredit, TooManySubscriptions, UnknownStream
-from penstock.model.errors import PenstockError
+from penstock.model.errors import InvalidCredit, PenstockError, TooManySubscriptions, UnknownStream
 from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.frame import ANSWER_BIT, ERROR_TYPE, encode_head

@@ -19,8 +19,7 @@ import pytest
 import penstock
 from penstock import Client, Message
 from penstock.client.sharing.consumer import SharedConsumer
-from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidRequest, UnknownLease
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import SETTLE
 from tests.kit.processes.brokers import BrokerProcess

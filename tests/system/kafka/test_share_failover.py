@@ -24,7 +24,7 @@ ROUNDS = 3
 EACH = 300
 
 
-def test_share_consumers_follow_the_leader(tmp_path: Path) -> None:
+def test_share_consumers_follow_the_leader(tmp_path: Path) -> None:  # noqa: C901 - one story
     with Cluster(tmp_path / "cluster", 3) as cluster:
         bootstrap = ",".join(cluster.addresses.values())
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

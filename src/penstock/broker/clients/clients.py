@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from penstock.broker.clients.session import Session
-from penstock.model.delivery_errors import UnknownClient
+from penstock.model.errors import UnknownClient
 from penstock.model.limits import CLIENT_LOST_MS_MAX, CLIENT_NAME_LENGTH_MAX, CLIENTS_LOST_MAX
 from penstock.net.clock import Clock
 from penstock.net.connection import Connection

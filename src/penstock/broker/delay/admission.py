@@ -30,10 +30,10 @@ from penstock.coordination.delay.records import (
     key_hash,
     size_of,
 )
-from penstock.model.delivery_errors import InvalidDelay
 from penstock.model.errors import (
     BatchTooLarge,
     Busy,
+    InvalidDelay,
     InvalidRequest,
     OffsetOutOfRange,
     PenstockError,

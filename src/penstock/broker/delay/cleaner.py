@@ -168,7 +168,7 @@ class Cleaner:
         if (error := await told) is not None:
             raise error
         # It has no producers, so nothing need be saved of them first.
-        for job in self._replica.log.delete_before(end_offset):
+        for job in self._replica.log.cutter.delete_before(end_offset):
             self._flusher.submit(job, lambda: None)
 
 

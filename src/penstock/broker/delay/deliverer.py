@@ -156,6 +156,7 @@ class Deliverer:
         if lowest_ms is not None:
             until_ms = min(until_ms, lowest_ms - 1)
         entries = self._reader.take((until_ms, _NUMBER_MAX), _ROUND_MESSAGES)
+        assert not entries or entries[-1].due_ms <= until_ms, (entries[-1], until_ms)
         passed = Due(*self._reader.after)
         is_any, writer.passed = passed > writer.passed, max(passed, writer.passed)
         by_lane: dict[int, list[Entry]] = defaultdict(list)
@@ -173,6 +174,8 @@ class Deliverer:
             await self._write(Decided(frontier=self.store.table.frontier, arrived=arrived))
 
     async def _write(self, decided: Decided) -> None:
+        # Only an era puts it back.
+        assert decided.frontier >= self.store.table.frontier, (decided, self.store.table.frontier)
         self._unwritten += decided.arrived
         error = await self.writer.write((DECIDED, encode_decided(decided)))
         if error is not None:
@@ -301,6 +304,7 @@ class Deliverer:
 
     def handed(self, entries: int) -> None:
         self._handed += entries
+        assert self._handed >= 0, (self._handed, entries)
         if entries < 0:
             self._news.set()
 

@@ -279,6 +279,7 @@ class LaneRun:
 
     async def _send(self, lane: Lane, entries: Sequence[Entry]) -> None:
         epoch, sequence = divmod(self._sequence, EPOCH_SEQUENCES)
+        assert sequence + len(entries) <= EPOCH_SEQUENCES, (sequence, len(entries))
         builder = BatchBuilder(2**31 - 1, self._around.codec(lane))
         now_ms = self._around.clock.now_ms()
         for number, entry in enumerate(entries, 1):
@@ -309,6 +310,7 @@ class LaneRun:
 
     def _count(self, entries: Sequence[Entry]) -> None:
         """They have arrived; those that were skipped, some time ago."""
+        assert _due(entries[0]) > self._done, (entries[0], self._done)
         self._sequence += len(entries)
         self._done = _due(entries[-1])
         self._messages += len(entries)

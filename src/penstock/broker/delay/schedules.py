@@ -38,8 +38,7 @@ from penstock.coordination.delay.schedule import (
     encode_schedule,
     fire,
 )
-from penstock.model.delivery_errors import InvalidSchedule, UnknownSchedule
-from penstock.model.errors import PenstockError
+from penstock.model.errors import InvalidSchedule, PenstockError, UnknownSchedule
 from penstock.model.limits import (
     OPENED_BATCH_BYTES_MAX,
     SCHEDULES_BYTES_MAX,

@@ -127,6 +127,7 @@ class DelayedStore:
                 self._bytes_since_save += batch.header.length
         except BatchError as error:
             raise CorruptLog(f"{DELAYED_TOPIC} cannot be read: {error}") from error
+        assert self.applied <= self._replica.high_watermark, self.applied
         self._save_if_due()
 
     def _apply(self, batch: BatchView) -> None:

@@ -14,8 +14,7 @@ from penstock.coordination.delivery.push import (
     ResumeAsked,
     State,
 )
-from penstock.model.delivery_errors import UnknownClient
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidRequest, UnknownClient
 from penstock.model.limits import CLIENT_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
 

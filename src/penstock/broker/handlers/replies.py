@@ -6,8 +6,15 @@ from typing import Final
 
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.model.delivery_errors import NoReply, UnknownClient
-from penstock.model.errors import BatchTooLarge, Busy, ConnectionLost, InvalidRequest, PenstockError
+from penstock.model.errors import (
+    BatchTooLarge,
+    Busy,
+    ConnectionLost,
+    InvalidRequest,
+    NoReply,
+    PenstockError,
+    UnknownClient,
+)
 from penstock.model.limits import REPLIES_UNANSWERED_MAX, REPLY_BYTES_MAX
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import REPLY, parse

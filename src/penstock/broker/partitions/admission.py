@@ -13,8 +13,14 @@ from typing import Final
 
 from penstock.broker.partitions.unopened import Unopened
 from penstock.coordination.producers.exclusivity import ADVICE
-from penstock.model.delivery_errors import ReservedProducerId, TopicClaimed
-from penstock.model.errors import BatchTooLarge, Busy, InvalidBatch, InvalidTimestamp
+from penstock.model.errors import (
+    BatchTooLarge,
+    Busy,
+    InvalidBatch,
+    InvalidTimestamp,
+    ReservedProducerId,
+    TopicClaimed,
+)
 from penstock.model.limits import (
     COPY_PRODUCER_ID_MIN,
     OPENED_BATCH_BYTES_MAX,

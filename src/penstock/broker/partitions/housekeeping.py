@@ -62,11 +62,11 @@ class Housekeeping:
         log = replica.log
         now_ms = self._clock.now_ms()
         partition.producers.expire(now_ms)
-        log.drop_idle_files()
+        log.chain.drop_idle_files()
         if replica.failure is not None:
             return
         try:
-            if log.is_roll_due(now_ms):
+            if log.writer.is_roll_due(now_ms):
                 replica.roll()
         except StorageError as error:
             # Where there is no room for a new segment, deleting old ones may make some.
@@ -83,7 +83,7 @@ class Housekeeping:
         delete_offset = min(delete_offset, partition.producers_saved_offset)
         if delete_offset > log.first_offset:
             self._delete(partition, delete_offset, outlived, now_ms)
-        if partition.rolls_saved != log.rolls:
+        if partition.rolls_saved != log.writer.rolls:
             # Once for each segment that is sealed, and again where there was no room for it.
             self._partitions.save_producers(partition)
 
@@ -106,7 +106,7 @@ class Housekeeping:
     ) -> None:
         replica = partition.replica
         start_offset = replica.log.start_offset
-        jobs = replica.log.delete_before(delete_offset)
+        jobs = replica.log.cutter.delete_before(delete_offset)
         # Before the files are unlinked, which takes a while: a crash should not find them gone and
         # nobody to say why.
         replica.deletions.explain(

@@ -75,7 +75,7 @@ class Partition:
         # What came before it in the log is no longer needed to know the producers; and how often
         # the log had rolled when that was so. What was found at start is good enough until then.
         self.producers_saved_offset = -1
-        self.rolls_saved = replica.log.rolls
+        self.rolls_saved = replica.log.writer.rolls
         self.is_saving_producers = False
         # Set while no compaction is at work in the partition's folder.
         self.no_compaction = asyncio.Event()

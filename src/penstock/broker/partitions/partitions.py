@@ -187,7 +187,7 @@ class Partitions:
         """Let the topic's partitions here follow its new settings."""
         for partition in self.of_topic(topic):
             partition.config = config
-            partition.replica.log.config = _log_config(config)
+            partition.replica.log.writer.config = _log_config(config)
             partition.replica.set_durability(config.durability)
 
     def leave_topic(self, topic: str) -> None:

@@ -38,7 +38,7 @@ def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
         return
     partition.is_saving_producers = True
     end_offset = partition.replica.log.next_offset
-    rolls = partition.replica.log.rolls
+    rolls = partition.replica.log.writer.rolls
     header = _HEADER.pack(partition.topic_id.encode(), end_offset)
     job = _Write(partition, folder, header + partition.producers.encode())
 

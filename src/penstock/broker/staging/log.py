@@ -236,7 +236,7 @@ class StagingLog:
                 return
             try:
                 # It has no producers, so nothing need be saved of them first.
-                for job in log.delete_before(low_offset):
+                for job in log.cutter.delete_before(low_offset):
                     self._flusher.submit(job, lambda: None)
             except StorageError as problem:
                 logger.warning("%s keeps what nobody needs: %s", STAGED_TOPIC, problem)

@@ -13,8 +13,7 @@ from typing import Literal, cast
 
 from penstock.client.connection.parks import ask_all, remember_park
 from penstock.client.connection.routes import Routes
-from penstock.model.delivery_errors import UnknownClient
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, UnknownClient
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import LIST_CLIENTS, STEER_CLIENT
 

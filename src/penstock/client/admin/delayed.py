@@ -24,8 +24,7 @@ from penstock.client.producing.options import with_queue_headers
 from penstock.client.producing.partitioner import partition_of_key
 from penstock.client.producing.producer import explained
 from penstock.client.producing.receipts import Receipt
-from penstock.model.delivery_errors import InvalidDelay
-from penstock.model.errors import InvalidRequest, MalformedFrame, UnknownTopic
+from penstock.model.errors import InvalidDelay, InvalidRequest, MalformedFrame, UnknownTopic
 from penstock.model.limits import DELAY_MS_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CANCEL_DELAYED, DELAY, DESCRIBE_DELAYED

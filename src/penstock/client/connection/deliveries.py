@@ -14,8 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from penstock.client.connection.links import Links
-from penstock.model.delivery_errors import UnknownStream
-from penstock.model.errors import ConnectionLost, PenstockError, TimedOut
+from penstock.model.errors import ConnectionLost, PenstockError, TimedOut, UnknownStream
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import DELIVER, PING, PUSH_ENDED, error_from, parse

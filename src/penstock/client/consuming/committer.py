@@ -15,11 +15,11 @@ from typing import Final, Protocol
 
 from penstock.client.connection.routes import GROUPS, Routes
 from penstock.client.consuming.acknowledgements import Acknowledgements
-from penstock.model.delivery_errors import PartitionLost
 from penstock.model.errors import (
     Busy,
     ClientClosed,
     InvalidRequest,
+    PartitionLost,
     PenstockError,
     StaleMemberEpoch,
     UnknownGroup,

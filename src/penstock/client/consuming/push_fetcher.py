@@ -20,8 +20,7 @@ from penstock.client.connection.deliveries import Pushes, PushStream
 from penstock.client.connection.parks import forget_park
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.fetcher import FETCH_BYTES_MIN, Chunk, Feed, Fetcher, FetcherConfig
-from penstock.model.delivery_errors import Parked, UnknownStream
-from penstock.model.errors import ConnectionLost, PenstockError
+from penstock.model.errors import ConnectionLost, Parked, PenstockError, UnknownStream
 from penstock.model.limits import MIB
 from penstock.protocol import penstock_pb2 as pb
 

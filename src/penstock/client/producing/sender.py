@@ -25,7 +25,6 @@ from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes
 from penstock.client.producing.lanes import Batch, Lane, ProducerIdentity
 from penstock.client.producing.reports import Reports
-from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import (
     BatchError,
     Busy,
@@ -39,6 +38,7 @@ from penstock.model.errors import (
     ProducerError,
     ProtocolError,
     TimedOut,
+    TopicClaimed,
     TopicError,
     UnknownProducer,
     UnknownTopic,

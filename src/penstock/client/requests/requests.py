@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from penstock.client.connection.links import Links
 from penstock.client.producing.accumulator import Headers
-from penstock.model.delivery_errors import NoReply
 from penstock.model.errors import (
     Busy,
     ConnectionLost,
     InvalidRequest,
+    NoReply,
     PenstockError,
     TimedOut,
 )

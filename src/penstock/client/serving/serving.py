@@ -35,8 +35,7 @@ from penstock.client.sharing.settings import (
     SharedConsumerConfig,
     SharedConsumerSettings,
 )
-from penstock.model.delivery_errors import NoReply, UnknownLease
-from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
+from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest, NoReply, UnknownLease
 from penstock.model.limits import SHARE_WINDOW_OFFSETS_MAX
 from penstock.records import Message
 

@@ -18,8 +18,7 @@ from penstock.client.connection.deliveries import Pushes, PushStream
 from penstock.client.connection.routes import Routes
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.lane import Hold
-from penstock.model.delivery_errors import Parked, UnknownStream
-from penstock.model.errors import BatchError, ConnectionLost, PenstockError
+from penstock.model.errors import BatchError, ConnectionLost, Parked, PenstockError, UnknownStream
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import OPEN_PUSH, PING

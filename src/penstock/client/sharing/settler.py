@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.connection.routes import Routes
-from penstock.model.delivery_errors import UnknownLease
 from penstock.model.error_codes import from_code
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, UnknownLease
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import SETTLE

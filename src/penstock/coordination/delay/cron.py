@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.model.delivery_errors import InvalidSchedule
+from penstock.model.errors import InvalidSchedule
 from penstock.model.limits import CRON_LENGTH_MAX, DELAY_MS_MAX
 from penstock.model.quantity import parse_duration_ms
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.coordination.delay.cron import Zone, parse_cron
-from penstock.model.delivery_errors import InvalidSchedule
-from penstock.model.errors import CorruptLog
+from penstock.model.errors import CorruptLog, InvalidSchedule
 from penstock.model.ids import check_public, check_topic_name
 from penstock.model.limits import SCHEDULE_MESSAGE_BYTES_MAX, SCHEDULE_NAME_LENGTH_MAX
 

@@ -21,6 +21,7 @@ from penstock.coordination.delay.records import (
     DELAYED_TOPIC,
     NOTHING_DUE,
     Arrived,
+    Cancelled,
     Decided,
     Due,
     Head,
@@ -145,18 +146,14 @@ class DelayedTable:
                 for number in decode_names(data):
                     self._drop(number)
             case records.CANCELLED:
-                for cancelled in decode_cancelled(data):
-                    lane = self.lanes.get(cancelled.lane)
-                    if lane is not None:
-                        self._count(lane, -1, -cancelled.size)
+                self._cancel(decode_cancelled(data))
             case records.DECIDED:
                 self._decide(decode_decided(data))
             case records.SCHEDULE:
                 schedule = decode_schedule(data)
                 self.schedules[schedule.name] = schedule
             case records.SCHEDULE_GONE:
-                for name in decode_names(data):
-                    self.schedules.pop(name, None)
+                self._forget_schedules(decode_names(data))
             case records.CHECKPOINT:
                 self.load(data)
             case _:
@@ -193,6 +190,16 @@ class DelayedTable:
             self.ordered = {
                 key: due for key, due in self.ordered.items() if not key.startswith(prefix)
             }
+
+    def _cancel(self, cancelled: Sequence[Cancelled]) -> None:
+        for each in cancelled:
+            lane = self.lanes.get(each.lane)
+            if lane is not None:
+                self._count(lane, -1, -each.size)
+
+    def _forget_schedules(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.schedules.pop(name, None)
 
     def _decide(self, decided: Decided) -> None:
         for arrived in decided.arrived:
@@ -249,6 +256,8 @@ class DelayedTable:
         lane.pending_bytes += size_bytes
         self.pending += messages
         self.pending_bytes += size_bytes
+        assert self.pending >= lane.pending >= 0, (self.pending, lane)
+        assert self.pending_bytes >= lane.pending_bytes >= 0, (self.pending_bytes, lane)
 
     # --- checkpoints ---------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, assert_never
 
-from penstock.model.delivery_errors import InvalidCredit, Parked
+from penstock.model.errors import InvalidCredit, Parked
 from penstock.model.limits import PUSH_CREDIT_BYTES_MAX, PUSH_CREDIT_MESSAGES_MAX
 
 UNANSWERED: Final = "The client left a delivery unanswered twice."

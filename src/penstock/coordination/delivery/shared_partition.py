@@ -48,8 +48,7 @@ from penstock.coordination.delivery.window.message_details import MessageDetails
 from penstock.coordination.delivery.window.message_state import Kind, State
 from penstock.coordination.delivery.window.runs import Piece
 from penstock.coordination.delivery.window.window import Window
-from penstock.model.delivery_errors import InvalidDelay, UnknownLease
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidDelay, InvalidRequest, UnknownLease
 from penstock.model.limits import (
     SHARE_ATTEMPTS_MAX,
     SHARE_DELAY_MS_MAX,
@@ -190,6 +189,8 @@ class SharePartition:
         while left > 0 and (piece := window.next_available()) is not None:
             first, end, state = piece
             end = min(end, first + left)
+            assert state.kind is Kind.AVAILABLE, (first, end, state)
+            assert first < end, (first, end, left)
             assert end <= window.ready.ceiling, (end, window.ready.ceiling)
             window.ready.take()
             window.change(first, end, State(Kind.LEASED, state.attempts, member, until_ms))

@@ -50,6 +50,8 @@ def present_part(saved: ShareState, log_end: int) -> ShareState:
 def take_over(window: Window, dying: Dying, saved: ShareState, doubt_ms: int, log_end: int) -> None:
     """Put the messages of a former leader's state into a window that is empty; those that it may
     have leased are in doubt until `doubt_ms`."""
+    assert not window.runs, (window.runs.start, window.runs.end)
+    assert window.runs.start == saved.start <= log_end, (window.runs.start, saved.start, log_end)
     doubt_end = min(saved.ceiling, log_end)
     for run in saved.runs:
         first = window.runs.end
@@ -73,5 +75,6 @@ def take_over(window: Window, dying: Dying, saved: ShareState, doubt_ms: int, lo
                 window.remember(end, State(kind, run.attempts, until_ms=run.until_ms))
     if window.runs.end < doubt_end:
         window.remember(doubt_end, State(Kind.IN_DOUBT, until_ms=doubt_ms))
+    assert window.runs.end <= log_end, (window.runs.end, log_end)
     window.runs.drop_done()
     window.fed = window.runs.start

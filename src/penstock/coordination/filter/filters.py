@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.coordination.filter.evaluation import HEADERS_PLACE, KEY_PLACE, Row, Value
 from penstock.coordination.filter.parser import Parser
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 from penstock.model.limits import (
     FILTER_KEY_BYTES_MAX,
     FILTER_TAG_BYTES_MAX,

@@ -26,7 +26,7 @@ from penstock.coordination.filter.like import BadPattern, like
 from penstock.coordination.filter.problem import problem
 from penstock.coordination.filter.values import number_of
 from penstock.coordination.filter.words import VALUE, Words
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 from penstock.model.limits import (
     FILTER_COST_MAX,
     FILTER_EXPRESSION_BYTES_MAX,

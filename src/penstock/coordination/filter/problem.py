@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 
 # Characters of the text shown before and after the place.
 _SHOWN_BEFORE: Final = 40

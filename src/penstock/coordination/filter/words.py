@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from penstock.coordination.filter.lexer import Kind, Token, tokens
 from penstock.coordination.filter.problem import problem, quoted
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 
 VALUE = "a value"
 

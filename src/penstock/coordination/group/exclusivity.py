@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.coordination.group.effects import Effects, Record, Ticket
-from penstock.model.delivery_errors import TopicClaimed
-from penstock.model.errors import Busy, CorruptLog
+from penstock.model.errors import Busy, CorruptLog, TopicClaimed
 from penstock.model.limits import CLAIM_KEEP_MS, CLAIM_SETTLE_MS, CLAIMS_MAX
 
 CLAIM_KIND: Final = "claim"

@@ -15,8 +15,7 @@ from typing import Final
 
 from penstock.coordination.group.consumer.messages import TopicFacts, Topics
 from penstock.coordination.group.effects import Record
-from penstock.model.delivery_errors import SubscriptionTaken
-from penstock.model.errors import InvalidTopic, UnknownTopic
+from penstock.model.errors import InvalidTopic, SubscriptionTaken, UnknownTopic
 from penstock.model.ids import is_internal
 
 POINT_TO_POINT_KIND: Final = "point-to-point"

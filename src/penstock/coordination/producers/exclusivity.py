@@ -11,7 +11,7 @@ from enum import Enum, auto
 from math import inf
 from typing import Final
 
-from penstock.model.delivery_errors import TopicClaimed
+from penstock.model.errors import TopicClaimed
 from penstock.model.limits import CLAIM_VALID_MS
 
 # A leader with traffic asks again when so much of an answer's time is over.

@@ -217,6 +217,7 @@ class ProducerState:
         """The whole state as bytes, for a snapshot."""
         parts: list[bytes] = []
         for producer_id, entry in self.producers():
+            assert 1 <= len(entry.window) <= PRODUCER_WINDOW_BATCHES, (producer_id, entry)
             parts.append(
                 _ENTRY.pack(producer_id, entry.epoch, entry.last_append_ms, len(entry.window))
             )

@@ -155,6 +155,7 @@ class StagedWrites:
             attempt = epoch.attempts[batch.attempt] = _Attempt()
             self._attempts[attempt] = None
         assert batch.sequence == len(attempt.offsets), (batch, len(attempt.offsets))
+        assert not attempt.offsets or attempt.offsets[-1] < offset, (batch, attempt.offsets[-1])
         attempt.offsets.append(offset)
         attempt.records.append(batch.records)
         self._batch_count += 1
@@ -231,19 +232,25 @@ class StagedWrites:
     def undecided(self, name: str) -> None:
         """The decision could not be made: everything is as before."""
         write = self._writes[name]
+        assert write.deciding is not None, f"{name!r} is not being decided"
         write.deciding = None
         self._forget_if_empty(name, write)
 
     def decided(self, decision: Decision) -> None:
         """The decision is durable. What it does not name, of this epoch and those before it, goes;
         so does what an earlier decision named, which is done by now."""
+        before = self._writes[decision.write]
+        assert before.deciding == decision.epoch, (before.deciding, decision)
+        assert before.decision is None or before.decision.epoch < decision.epoch, decision
         write = self._take(decision)
         write.deciding = None
         self._drop_superseded(write, decision)
 
     def copied(self, name: str) -> None:
         """All of the write's decision is in its partitions."""
-        self._writes[name].is_copied = True
+        write = self._writes[name]
+        assert write.decision is not None, f"{name!r} has nothing to be copied"
+        write.is_copied = True
 
     def done(self, name: str, epoch_number: int) -> None:
         """The record that says so is durable: nobody needs the staged batches any more."""
@@ -398,6 +405,7 @@ class StagedWrites:
             attempt = epoch.attempts.pop(attempt_name)
             del self._attempts[attempt]
             self._batch_count -= len(attempt.offsets)
+        assert self._batch_count >= 0, self._batch_count
         if not epoch.attempts:
             del write.epochs[epoch_number]
         self._forget_if_empty(name, write)

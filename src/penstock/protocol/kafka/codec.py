@@ -127,7 +127,7 @@ def writer_of(kind: type[Any], version: int, is_flexible: bool) -> Write:
     return write
 
 
-def _make_reader(kind: type[Any], version: int, is_flexible: bool) -> Read:
+def _make_reader(kind: type[Any], version: int, is_flexible: bool) -> Read:  # noqa: C901 - one walk
     defaults: list[Any] = []
     steps: list[tuple[int, Read | Struct, int]] = []  # first value's place, how, how many
     tagged: dict[int, tuple[int, Read]] = {}
@@ -180,7 +180,7 @@ def _make_reader(kind: type[Any], version: int, is_flexible: bool) -> Read:
     return read
 
 
-def _make_writer(kind: type[Any], version: int, is_flexible: bool) -> Write:
+def _make_writer(kind: type[Any], version: int, is_flexible: bool) -> Write:  # noqa: C901 - one walk
     steps: list[tuple[Callable[[Any], Any], Write]] = []
     tagged: list[tuple[int, str, tuple[Any, ...], Write]] = []  # tag, name, values not sent, how
     run: list[tuple[str, Kind]] = []  # numbers next to each other

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from penstock.model import delivery_errors, errors
+from penstock.model import errors
 from penstock.model.errors import PenstockError
 
 
@@ -130,13 +130,13 @@ _CODES: Final[dict[type[PenstockError], ErrorCode]] = {
     errors.GroupSubscribed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
-    delivery_errors.DeliveryError: ErrorCode.INVALID_REQUEST,
-    delivery_errors.UnknownLease: ErrorCode.INVALID_RECORD_STATE,
+    errors.DeliveryError: ErrorCode.INVALID_REQUEST,
+    errors.UnknownLease: ErrorCode.INVALID_RECORD_STATE,
     # What one may not do, as long as somebody else does it: clients tell their user at once.
-    delivery_errors.SubscriptionTaken: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    delivery_errors.TopicClaimed: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    errors.SubscriptionTaken: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    errors.TopicClaimed: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     # Not that the id is unknown, upon which some would send the batch again and again.
-    delivery_errors.ReservedProducerId: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    errors.ReservedProducerId: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,

@@ -1,13 +1,11 @@
 """One meta server's copy of the log and the state that follows from it (R-REP-5).
 
 Entries are proposed to the replica; what is committed is read from the log, applied in order, and
-whoever proposed it here is told the outcome. When enough has come, the state is written as a
-snapshot (write new, flush, rename) and the log before the snapshot before it goes: so a server that
-is a little behind still finds what it lacks. Not who may ask for what (`metaserver.service`).
+whoever proposed it here is told the outcome. When enough has come, the state is written down
+(`metaserver.snapshots`). Not who may ask for what (`metaserver.service`).
 
-The invariants: the state is that of all entries before `applied_offset`, without a hole: where the
-log begins after it, nothing is applied until a snapshot of another server has filled the hole; no
-part of the log goes before a snapshot that tells of it is durable.
+The invariant: the state is that of all entries before `applied_offset`, without a hole: where the
+log begins after it, nothing is applied until a snapshot of another server has filled the hole.
 """
 
 from __future__ import annotations
@@ -26,28 +24,21 @@ from penstock.model.errors import (
     StorageError,
     StorageFailed,
 )
-from penstock.model.limits import META_SNAPSHOT_BYTES, META_SNAPSHOT_CHANGES, MIB
+from penstock.model.limits import META_SNAPSHOT_CHANGES, MIB
 from penstock.net.clock import Clock
 from penstock.records import build_batch
 from penstock.records.header import BatchHeader, read_header
 from penstock.records.view import BatchView, batches
 from penstock.registry.metaserver.entries import Entry, decode_entry
 from penstock.registry.metaserver.feed import Feed
-from penstock.registry.metaserver.state import (
-    MetaState,
-    Outcome,
-    Snapshot,
-    decode_snapshot,
-    encode_snapshot,
-)
+from penstock.registry.metaserver.snapshots import Snapshots
+from penstock.registry.metaserver.state import MetaState, Outcome, Snapshot
 from penstock.replication.disk.flusher import Flusher
 from penstock.replication.replica.replica import Replica
 from penstock.storage.files.files import Directory
-from penstock.storage.files.journal import read_journal, write_journal
 
 logger = logging.getLogger(__name__)
 
-SNAPSHOT: Final = "snapshot.journal"
 _READ_BYTES: Final = 1 * MIB
 
 Done = Callable[[Outcome | PenstockError], None]
@@ -89,23 +80,14 @@ class MetaMachine:
         self.failure: StorageError | None = None
         self.audience: Audience | None = None
         self.replica = replica
-        self._folder = folder
-        self._flusher = flusher
+        self._snapshots = Snapshots(folder, replica, flusher, entries_max=snapshot_changes)
         self._clock = clock
-        self._snapshot_changes = snapshot_changes
-        self._snapshot_offset = 0
-        self._saving: SnapshotJob | None = None
-        # Who waits until nothing is being saved.
-        self._on_saved: asyncio.Future[None] | None = None
-        self._entries_since = 0
-        self._bytes_since = 0
         self._is_applying = False
         # Who proposed what is not applied yet, by its offset.
         self._waiting: dict[int, Done] = {}
-        found = read_journal(folder, SNAPSHOT)
+        found = self._snapshots.read()
         if found is not None:
-            self._restore(decode_snapshot(found, f"{folder.path}/{SNAPSHOT}"))
-            self._snapshot_offset = self.applied_offset
+            self._restore(found)
         replica.listener = self
 
     @property
@@ -147,11 +129,8 @@ class MetaMachine:
 
     async def when_idle(self) -> None:
         """No job runs any more, so that the log may be closed."""
-        loop = asyncio.get_running_loop()
-        if self._saving is not None:
-            self._on_saved = loop.create_future()
-            await self._on_saved
-        idle = loop.create_future()
+        await self._snapshots.when_saved()
+        idle = asyncio.get_running_loop().create_future()
         self.replica.idleness.when(lambda: None if idle.done() else idle.set_result(None))
         await idle
 
@@ -164,14 +143,13 @@ class MetaMachine:
             return
         logger.info("The state up to offset %d is another server's", snapshot.offset)
         self._restore(snapshot)
-        self._save()
+        self._snapshots.save(self.snapshot())
         self._catch_up()
 
     def _restore(self, snapshot: Snapshot) -> None:
         self.state = snapshot.restore()
         self.feed = Feed()
         self.applied_offset = snapshot.offset
-        self._entries_since = self._bytes_since = 0
 
     # --- applying --------------------------------------------------------------------------------
 
@@ -189,12 +167,8 @@ class MetaMachine:
             self._is_applying = False
         if self.audience is not None:
             self.audience.on_caught_up()
-        is_due = (
-            self._entries_since >= self._snapshot_changes
-            or self._bytes_since >= META_SNAPSHOT_BYTES
-        )
-        if is_due and self._saving is None and self.failure is None:
-            self._save()
+        if self._snapshots.is_due and self.failure is None:
+            self._snapshots.save(self.snapshot())
 
     def _apply_committed(self) -> None:
         replica, log = self.replica, self.replica.log
@@ -204,14 +178,14 @@ class MetaMachine:
                 if not batch.header.is_control:
                     self._apply_batch(batch)
                 self.applied_offset = batch.header.next_offset
-                self._bytes_since += batch.header.length
+                self._snapshots.bytes_since += batch.header.length
 
     def _apply_batch(self, batch: BatchView) -> None:
         for record in batch.records():
             data = record.value or b""
             entry = decode_entry(data, f"The entry at offset {record.offset}")
             outcome, is_news = self.state.apply(entry)
-            self._entries_since += 1
+            self._snapshots.entries_since += 1
             if is_news:
                 self.feed.add(self.state.version, data)
                 if self.audience is not None:
@@ -219,36 +193,6 @@ class MetaMachine:
             proposer = self._waiting.pop(record.offset, None)
             if proposer is not None:
                 proposer(outcome)
-
-    # --- snapshots -------------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        if self._saving is None:
-            self._entries_since = self._bytes_since = 0
-            self._saving = SnapshotJob(self._folder, self.snapshot())
-            self._flusher.submit(self._saving, self._saved)
-
-    def _saved(self) -> None:
-        job, self._saving = self._saving, None
-        assert job is not None
-        if self._on_saved is not None and not self._on_saved.done():
-            self._on_saved.set_result(None)
-        if job.error is not None:
-            # The log goes on until the next one: a start reads more of it, nothing worse.
-            logger.warning("A snapshot could not be written: %s", job.error)
-            return
-        kept_offset, self._snapshot_offset = self._snapshot_offset, job.snapshot.offset
-        replica = self.replica
-        if replica.failure is not None or replica.log.failed:
-            return
-        try:
-            if kept_offset > replica.log.first_offset:
-                for removal in replica.log.delete_before(kept_offset):
-                    self._flusher.submit(removal, lambda: None)
-            # So that all before this snapshot can go with the next.
-            replica.roll()
-        except StorageError as error:
-            logger.warning("The log behind a snapshot could not be shortened: %s", error)
 
     # --- replication.replica.Listener ------------------------------------------------------------
 
@@ -269,20 +213,3 @@ class MetaMachine:
     def on_leadership(self, is_leader: bool) -> None:
         if self.audience is not None:
             self.audience.on_leadership(is_leader)
-
-
-class SnapshotJob:
-    """Makes a snapshot durable. Run once, on any thread: the state in it never changes."""
-
-    def __init__(self, folder: Directory, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        # Until the job has run to its end nothing of it counts as durable.
-        self.error: StorageError | None = StorageFailed("The snapshot has not been written.")
-        self._folder = folder
-
-    def run(self) -> None:
-        try:
-            write_journal(self._folder, SNAPSHOT, encode_snapshot(self.snapshot))
-            self.error = None
-        except StorageError as error:
-            self.error = error

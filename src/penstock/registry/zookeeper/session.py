@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, assert_never
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
@@ -206,16 +206,7 @@ class ZooKeeperSession:
         self._wait_for_connection()
         transaction = self._client.transaction()
         for operation in operations:
-            path = self._full(operation.path)
-            match operation:
-                case Create():
-                    transaction.create(path, operation.data, ephemeral=operation.is_ephemeral)
-                case Replace():
-                    transaction.set_data(path, operation.data, operation.version)
-                case Delete():
-                    transaction.delete(path, operation.version)
-                case Check():
-                    transaction.check(path, operation.version)
+            _add(transaction, self._full(operation.path), operation)
         try:
             results = self._answer(transaction.commit_async())
         except _CONFLICTS:
@@ -329,6 +320,20 @@ class ZooKeeperSession:
                 "the cluster was made with, as zookeeper://user:password@…"
             )
         return RegistryUnavailable(f"ZooKeeper at {self._config} failed: {error!r}.")
+
+
+def _add(transaction: Any, path: str, operation: Operation) -> None:
+    match operation:
+        case Create():
+            transaction.create(path, operation.data, ephemeral=operation.is_ephemeral)
+        case Replace():
+            transaction.set_data(path, operation.data, operation.version)
+        case Delete():
+            transaction.delete(path, operation.version)
+        case Check():
+            transaction.check(path, operation.version)
+        case _:
+            assert_never(operation)
 
 
 def _kazoo_logger() -> logging.Logger:

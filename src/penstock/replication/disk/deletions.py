@@ -59,7 +59,7 @@ class Deletions:
             return
         offset = max(offset for offset, _ in self._waiting)
         try:
-            job = self._log.start_offset_job(offset)
+            job = self._log.cutter.start_offset_job(offset)
         except StorageError as error:
             self._tell(offset, error)
             return
@@ -71,7 +71,7 @@ class Deletions:
         assert job is not None
         start_offset = self._log.start_offset
         try:
-            self._log.finish_start_offset(job)
+            self._log.cutter.finish_start_offset(job)
         except StorageError as error:
             self._tell(job.offset, error)
         else:

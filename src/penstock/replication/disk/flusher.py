@@ -1,6 +1,6 @@
 """Threads that wait for the disk, so that the event loop does not.
 
-A job touches only what nobody else changes while it runs (see `storage.log.log`); its outcome is
+A job touches only what nobody else changes while it runs (see `storage.log.writer`); its outcome is
 applied on the loop. Not the choice of what to flush or when: that is the replica's.
 """
 

@@ -53,10 +53,10 @@ class Flushing:
 
     def start(self) -> None:
         """Start the next flush, unless one runs: that one's end starts it."""
-        if self._job is not None or self._log.failed or self._log.is_changing:
+        if self._job is not None or self._log.failed or self._log.cutter.is_changing:
             return
         try:
-            job = self._log.flush_job(include_active=self.includes_active)
+            job = self._log.writer.flush_job(include_active=self.includes_active)
         except StorageError as error:
             self._on_failed(error)
             return
@@ -68,7 +68,7 @@ class Flushing:
         job, self._job = self._job, None
         assert job is not None
         try:
-            offset = self._log.finish_flush(job)
+            offset = self._log.writer.finish_flush(job)
         except StorageError as error:
             self._on_failed(error)
         else:

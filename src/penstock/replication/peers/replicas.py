@@ -1,9 +1,9 @@
 """All copies of partitions that a broker has: their time, their messages, who leads what.
 
-One timer for all of them, on a heap of deadlines; one parcel a turn to each peer, and in it, once a
-tick, the one heartbeat for everything that the two share. That a peer was heard is told to a
-partition when its time has come and not before: so an idle one costs a step in the heap now and
-then, and nothing else. Not the sockets (`Transport`) and not the placement.
+One timer for all of them, on a heap of deadlines; and to each peer, once a tick, one heartbeat for
+everything that the two share. That a peer was heard is told to a partition when its time has come
+and not before: so an idle one costs a step in the heap now and then, and nothing else. Not how what
+is said leaves (`peers.post`), and not the placement.
 
 The invariants: a copy that follows is told that its leader was heard only while that leader claims
 it, in the same term; and a claim of an older term than a copy here knows is disputed until it is
@@ -12,29 +12,23 @@ given up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from penstock.model.ids import PartitionId
-from penstock.model.limits import PARCEL_BYTES_MAX, PARCEL_LETTERS_MAX
 from penstock.raft.membership import Node
 from penstock.raft.messages import AppendAnswer, Message, VoteRequest
 from penstock.replication.disk.driver import Driver
 from penstock.replication.parcels.parcel import Claim, Heartbeat, Letter, Parcel
 from penstock.replication.peers.claims import HeardClaims, OwnClaims
 from penstock.replication.peers.deadlines import Deadlines
+from penstock.replication.peers.post import Post, Transport
 from penstock.replication.replica.participant import Participant
 
 # A quarter of the time after which a leader may be replaced.
 TICK_MS: Final = 200
 # What is due is done at the end of the moment that it falls in: no election is that exact.
 _MOMENT_MS: Final = 20
-
-
-class Transport(Protocol):
-    """Whoever carries parcels; it may lose them."""
-
-    def send(self, parcel: Parcel) -> None: ...
 
 
 class Leader(NamedTuple):
@@ -60,8 +54,8 @@ class Replicas:
     ) -> None:
         """incarnation: chosen by chance at each start."""
         self._me = me
-        self._transport = transport
         self._driver = driver
+        self._post = Post(me, transport, driver)
         self._participants: dict[PartitionId, Participant] = {}
         self._own = OwnClaims(incarnation)
         self._heard: dict[Node, HeardClaims] = {}
@@ -71,9 +65,6 @@ class Replicas:
         self._deadlines = Deadlines()
         self._tick_ms = tick_ms
         self._next_tick_ms = now_ms
-        self._letters: dict[Node, list[Letter]] = {}
-        self._heartbeats: dict[Node, Heartbeat] = {}
-        self._is_dirty = False
         self.heartbeats_sent = 0
         # Called when `next_due_ms` has become earlier, for whoever calls `run_due`.
         self.on_earlier: Callable[[], None] = _do_nothing
@@ -102,8 +93,7 @@ class Replicas:
     def remove_peer(self, node: Node) -> None:
         """A broker cannot be reached: what it claims holds as long as it would without news."""
         self._own.remove_peer(node)
-        self._letters.pop(node, None)
-        self._heartbeats.pop(node, None)
+        self._post.drop(node)
 
     def suspect_peer(self, node: Node, now_ms: int, silence_ms: int) -> None:
         """The connection to a broker ended: a process that died, more often than not. What it leads
@@ -141,8 +131,7 @@ class Replicas:
     # --- replication.transport.Peers -------------------------------------------------------------
 
     def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
-        self._letters.setdefault(node, []).append(Letter(partition, message, payload))
-        self._post_later()
+        self._post.send(node, Letter(partition, message, payload))
 
     def note(self, partition: PartitionId, claim: Claim | None) -> None:
         participant = self._participants.get(partition)
@@ -228,10 +217,8 @@ class Replicas:
         """One heartbeat to each peer, for everything."""
         for node in self._own.peers:
             heard = self._heard[node]
-            heartbeat = self._own.heartbeat(node, needs_whole=heard.needs_whole)
-            self._heartbeats[node] = heartbeat
+            self._post.beat(node, self._own.heartbeat(node, needs_whole=heard.needs_whole))
             self.heartbeats_sent += 1
-            self._post_later()
         self._answer_old_claims()
 
     # --- claims that are old ---------------------------------------------------------------------
@@ -283,41 +270,6 @@ class Replicas:
             if participant is not None:
                 self._dispute(sender, partition, told)
                 participant.follow(sender, told)
-
-    # --- replication.driver.Writer ---------------------------------------------------------------
-
-    def _post_later(self) -> None:
-        if not self._is_dirty:
-            self._is_dirty = True
-            self._driver.mark_dirty(self)
-
-    def write_proposed(self) -> None:
-        """At the end of a turn: one parcel to each peer, or a few if it is much."""
-        self._is_dirty = False
-        letters, self._letters = self._letters, {}
-        heartbeats, self._heartbeats = self._heartbeats, {}
-        for node in sorted(letters.keys() | heartbeats.keys()):
-            heartbeat = heartbeats.get(node)
-            for part in _parts(letters.get(node, ())):
-                parcel = Parcel(
-                    sender=self._me, receiver=node, letters=tuple(part), heartbeat=heartbeat
-                )
-                self._transport.send(parcel)
-                heartbeat = None
-
-
-def _parts(letters: Iterable[Letter]) -> list[list[Letter]]:
-    """The letters of one parcel each, at least one."""
-    parts: list[list[Letter]] = [[]]
-    size_bytes = 0
-    for letter in letters:
-        size_bytes += len(letter.payload)
-        is_full = size_bytes > PARCEL_BYTES_MAX or len(parts[-1]) == PARCEL_LETTERS_MAX
-        if parts[-1] and is_full:
-            parts.append([])
-            size_bytes = len(letter.payload)
-        parts[-1].append(letter)
-    return parts
 
 
 def _do_nothing() -> None:

@@ -70,11 +70,11 @@ def recovered(
         # Learners may have what is lost here, and must not take what is written instead for it.
         saved = replace(saved, term=saved.term + 1, vote=around.me)
     if log.first_offset < saved.reset_offset:
-        log.reset(saved.reset_offset)
+        log.cutter.reset(saved.reset_offset)
     terms = TermHistory.found(saved.terms, log.first_offset, log.next_offset)
     if terms.start_offset > log.first_offset:
         # A crash brought back segments from before what is known of the terms.
-        log.start_offset = max(log.start_offset, terms.start_offset)
+        log.chain.start_offset = max(log.start_offset, terms.start_offset)
     raft = Raft(
         around.me,
         saved,
@@ -133,7 +133,7 @@ class Consensus:
     @property
     def has_job(self) -> bool:
         """Whether something of it is under way on the disk."""
-        return self._saving is not None or self._log.is_changing
+        return self._saving is not None or self._log.cutter.is_changing
 
     @property
     def claim(self) -> Claim | None:
@@ -299,7 +299,7 @@ class Consensus:
         """Whether nothing has to be waited for."""
         now_ms = self._around.monotonic_ms()
         raft, state, log = self.raft, self.raft.state, self._log
-        if log.failed or log.is_changing:
+        if log.failed or log.cutter.is_changing:
             return False
         self._follow_start()
         while True:
@@ -315,8 +315,10 @@ class Consensus:
             # What could not be written must be taken back from what is saved.
             if not self._keeper.is_due(raft):
                 break
-        if self._owner.durable_offset > state.durable_offset:
-            raft.durable(self._owner.durable_offset, now_ms)
+        durable_offset = self._owner.durable_offset
+        assert durable_offset <= log.written_offset, (durable_offset, log.written_offset)
+        if durable_offset > state.durable_offset:
+            raft.durable(durable_offset, now_ms)
         self._sender.send(now_ms)
         self.in_sync.look(now_ms)
         self._told_start_offset = log.start_offset

@@ -164,9 +164,10 @@ class Replica:
         `batch` are stamped in place and needed until the turn ends."""
         if not self.accepts:
             raise refusal(self)
-        base_offset = self.log.stage(header, batch, self.term)
+        writer = self.log.writer
+        base_offset = writer.stage(header, batch, self.term)
         if done is not None:
-            self._by_acks[acks].append((self.log.next_offset, done))
+            self._by_acks[acks].append((writer.next_offset, done))
         if not self._dirty:
             self._dirty = True
             self._driver.mark_dirty(self)
@@ -208,7 +209,7 @@ class Replica:
             if not self.is_alone:
                 self.consensus.turn()
                 return
-            self.log.write_staged(self._clock.now_ms())
+            self.log.writer.write_staged(self._clock.now_ms())
         except StorageError as error:
             if not self.log.failed:
                 self._around.disk.refused(error, self._around.monotonic_ms())
@@ -242,7 +243,7 @@ class Replica:
             self.write_proposed()
         # What waits for a state to be saved goes to the old one; another time.
         if self.log.next_offset == self.log.written_offset:
-            self.log.roll()
+            self.log.writer.roll()
             self.flushing.start()
 
     def leave(self, reason: PenstockError) -> None:
@@ -265,7 +266,7 @@ class Replica:
             return None
         if self.log.next_offset > self.log.written_offset:
             # It waits for a state that the disk has no room for.
-            self.log.unstage()
+            self.log.writer.unstage()
             self.on_written(StorageFailed(f"{self.name} was closed before it could be written."))
         clean_end = self.log.close()
         if clean_end is not None and self.is_alone:
@@ -352,6 +353,7 @@ class Replica:
         committed_offset = min(state.commit_offset, self.log.written_offset)
         has_more = committed_offset > self.high_watermark
         self.high_watermark = max(self.high_watermark, committed_offset)
+        assert self.high_watermark <= self.log.written_offset, (self.name, self.high_watermark)
         self._waiting.durable(self.durable_offset)
         self._waiting.committed(self._acknowledged_offset())
         nodes = self.consensus.in_sync.nodes
@@ -390,7 +392,7 @@ class Replica:
             return
         logger.error("%s is read-only from now on: %s", self.name, error)
         self.failure = error
-        self.log.failure = self.log.failure or error.message
+        self.log.writer.failure = self.log.failure or error.message
         self.accepts = False
         self._waiting.fail_after(-1, refusal(self))
         if not self.is_alone:
@@ -407,7 +409,7 @@ class Replica:
             kept_offset = max(self.durable_offset, self.consensus.raft.state.durable_offset)
 
         def abandon() -> None:
-            self.log.abandon(kept_offset)
+            self.log.cutter.abandon(kept_offset)
             self.high_watermark = min(self.high_watermark, self.log.next_offset)
 
         self.idleness.when(abandon)
@@ -434,6 +436,7 @@ class Replica:
         """Alone, nobody else has a say."""
         if offset <= self.high_watermark:
             return
+        assert offset <= self.log.written_offset, (offset, self.log.written_offset)
         self.high_watermark = offset
         waiting = self._by_commit
         while waiting and waiting[0][0] <= offset:

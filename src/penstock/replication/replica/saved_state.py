@@ -90,7 +90,8 @@ def decode(payload: bytes) -> SavedState:
         reset_offset=number(facts["reset_offset"]),
         rejoin_offset=number(facts.get("rejoin_offset", 0)),
     )
-    _check(saved)
+    if not is_consistent(saved):
+        raise ValueError(f"{saved} contradicts itself")
     return saved
 
 
@@ -173,6 +174,7 @@ class Keeper:
         # What a leader writes is not told each time, so it must be before the first.
         if is_new_term or (raft.leading is not None and not saved.terms):
             saved = replace(saved, terms=(*saved.terms, TermStart(saved.term, end_offset)))
+        assert is_consistent(saved), saved
         return SaveJob(self._directory, saved, self._reset)
 
     def _tells(self, state: NodeState) -> bool:
@@ -195,10 +197,9 @@ def _membership_at(offset: Any, term: Any, voters: Any, learners: Any) -> Member
     return MembershipAt(number(offset, -1), number(term, -1), membership(voters, learners))
 
 
-def _check(saved: SavedState) -> None:
+def is_consistent(saved: SavedState) -> bool:
     """Terms and places only rise, and none is beyond the term that was reached."""
     terms_rise = all(a.term < b.term and a.offset < b.offset for a, b in pairwise(saved.terms))
     places_rise = all(a.offset < b.offset for a, b in pairwise(saved.memberships))
     known = [*(place.term for place in saved.terms), *(at.term for at in saved.memberships)]
-    if not (saved.memberships and terms_rise and places_rise and max(known) <= saved.term):
-        raise ValueError(f"{saved} contradicts itself")
+    return bool(saved.memberships) and terms_rise and places_rise and max(known) <= saved.term

@@ -129,6 +129,7 @@ class Sender:
         if offset not in parts:
             parts[offset] = self._read(offset, sending.end_offset)
         payload, end_offset = parts[offset]
+        assert not payload or offset < end_offset <= sending.end_offset, (end_offset, sending)
         leading.sent(sending.node, end_offset, now_ms)
         request = AppendRequest(
             term=state.term,

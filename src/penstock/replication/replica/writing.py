@@ -105,7 +105,7 @@ class Writing:
     @property
     def is_changing(self) -> bool:
         """Whether the log is being cut or is to begin anew: everything else waits."""
-        return self._reset_to is not None or self._log.is_changing
+        return self._reset_to is not None or self._log.cutter.is_changing
 
     @property
     def is_receiving(self) -> bool:
@@ -128,14 +128,16 @@ class Writing:
                 f"The leader has another record at offset {offset}, where everything before "
                 f"{self._log.start_offset} was committed, and deleted."
             )
+        committed_offset = self._raft.state.commit_offset
+        assert offset >= committed_offset, (offset, committed_offset)
         try:
-            job = self._log.truncate_job(offset)
+            job = self._log.cutter.truncate_job(offset)
         except StorageError as error:
             self._owner.fail(error)
             return False
 
         def finish() -> None:
-            self._log.finish_change(job)
+            self._log.cutter.finish_change(job)
             self._raft.state.truncated(offset)
             self._owner.on_cut(offset)
 
@@ -152,6 +154,7 @@ class Writing:
     def reset(self, offset: int) -> None:
         """The log is to begin anew there, and Raft was told so."""
         assert not self._received, self._received
+        assert offset == self._raft.state.reset_offset, (offset, self._raft.state.reset_offset)
         self._reset_to = offset
 
     def append_own(self, batch: bytearray, membership: Membership | None) -> None:
@@ -161,7 +164,7 @@ class Writing:
         assert not self._received, "a leader that follows"
         assert log.next_offset == self._raft.state.terms.end_offset, (log.next_offset, self._raft)
         view = memoryview(batch)
-        base_offset = log.stage(read_header(view), view, term)
+        base_offset = log.writer.stage(read_header(view), view, term)
         place = BatchPlace(base_offset, log.next_offset, term, membership)
         self._raft.written([place], self._around.monotonic_ms())
 
@@ -169,13 +172,13 @@ class Writing:
         """What a leader staged cannot be told of, for want of room on the disk: nor is it written
         then, as if the disk had had no room for that."""
         assert not self._received, "a leader that follows"
-        self._log.unstage()
+        self._log.writer.unstage()
         self._take_back()
         self._owner.on_written(error)
 
     def own(self) -> None:
         """Copy what waits to be written, since the memory it lies in is about to be used again."""
-        self._log.own_staged()
+        self._log.writer.own_staged()
         self._received = [
             (
                 request,
@@ -190,18 +193,22 @@ class Writing:
         """Empty the log, if that is to be; whether nothing is to be waited for."""
         offset = self._reset_to
         if offset is None:
-            return not self._log.is_changing
-        if self._owner.flushing.is_running or self._log.is_held or self._log.is_changing:
+            return not self._log.cutter.is_changing
+        if (
+            self._owner.flushing.is_running
+            or self._log.cutter.is_held
+            or self._log.cutter.is_changing
+        ):
             return False
         try:
-            job = self._log.reset_job(offset)
+            job = self._log.cutter.reset_job(offset)
         except StorageError as error:
             self._owner.fail(error)
             return False
 
         def finish() -> None:
             self._reset_to = None
-            self._log.finish_change(job)
+            self._log.cutter.finish_change(job)
             self._owner.on_cut(offset)
 
         self._around.flusher.submit(job, lambda: self._changed(finish))
@@ -224,7 +231,7 @@ class Writing:
     def _write_staged(self) -> None:
         log, state = self._log, self._raft.state
         try:
-            log.write_staged(self._around.clock.now_ms())
+            log.writer.write_staged(self._around.clock.now_ms())
         except StorageError as error:
             if state.terms.end_offset > log.written_offset:
                 self._take_back()
@@ -235,6 +242,7 @@ class Writing:
             return
         if self._around.disk.refusals:
             self._around.disk.taken(self._around.monotonic_ms())
+        assert log.written_offset >= state.terms.end_offset, (log.written_offset, state.terms)
         if log.written_offset > state.terms.end_offset:
             self._raft.extended(log.written_offset)
         self._owner.on_written(None)
@@ -246,9 +254,9 @@ class Writing:
         try:
             for _, batches in received:
                 for header, batch in batches:
-                    log.stage_copy(header, batch)
+                    log.writer.stage_copy(header, batch)
                     headers.append(header)
-            log.write_staged(self._around.clock.now_ms())
+            log.writer.write_staged(self._around.clock.now_ms())
         except StorageError as error:
             if log.failed:
                 self._owner.fail(error)
@@ -258,6 +266,7 @@ class Writing:
             self._take_back()
             return
         if headers:
+            assert log.written_offset == headers[-1].next_offset, (log.written_offset, headers[-1])
             if self._around.disk.refusals:
                 self._around.disk.taken(self._around.monotonic_ms())
             self._owner.on_copied(headers)

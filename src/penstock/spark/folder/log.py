@@ -23,8 +23,8 @@ from penstock.storage.files.files import File, typed
 from penstock.storage.files.os_files import OsFile
 from penstock.storage.log.compacted import is_compacted
 from penstock.storage.log.start_offset import read_start_offset
+from penstock.storage.segments.chain import out_of_range
 from penstock.storage.segments.index import IndexDamage, read_index, read_max_timestamp
-from penstock.storage.segments.reading import out_of_range
 from penstock.storage.segments.recovery import LogFile, log_files, replaced_files
 from penstock.storage.segments.scan import Damage
 from penstock.storage.segments.segment import LOG_SUFFIX

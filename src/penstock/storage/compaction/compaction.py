@@ -204,8 +204,8 @@ class Compaction:
                 [Source.of(segment) for segment in segments],
                 rules,
                 self._pace,
-                segment_bytes=self._log.config.segment_bytes,
-                interval_bytes=self._log.config.index_interval_bytes,
+                segment_bytes=self._log.writer.config.segment_bytes,
+                interval_bytes=self._log.writer.config.index_interval_bytes,
             )
             yield from _done(cleaning)
             old = segments[: cleaning.taken]
@@ -221,7 +221,7 @@ class Compaction:
         log = self._log
         try:
             self._pace.check()
-            if log.failed or not log.hold(old):
+            if log.failed or not log.cutter.hold(old):
                 raise Stopped("its segments are gone")
         except (StorageError, Stopped):
             yield DiscardingJob(self._directory)
@@ -229,9 +229,9 @@ class Compaction:
         swap = SwapJob(self._directory, [Source.of(segment) for segment in old], cleaning.output)
         yield swap
         if not swap.is_renamed:
-            log.let_go(old)
+            log.cutter.let_go(old)
         else:
-            log.replace(
+            log.cutter.replace(
                 old,
                 Segment(
                     self._directory,
@@ -239,14 +239,14 @@ class Compaction:
                     next_offset=old[-1].next_offset,
                     size_bytes=cleaning.output.size_bytes,
                     sealed=True,
-                    interval_bytes=log.config.index_interval_bytes,
+                    interval_bytes=log.writer.config.index_interval_bytes,
                     index=cleaning.output.index,
                     compacted=True,
                 ),
             )
             if swap.error is not None:
                 # What the folder has now is what the disk may never get to have.
-                log.failure = (
+                log.writer.failure = (
                     f"The partition is read-only since a compaction failed to be flushed. "
                     f"{swap.error}"
                 )

@@ -170,6 +170,7 @@ class DueIndex:
     def saved(self, job: SaveJob) -> None:
         """The job is over. Raises the StorageError that it failed by: the next one does its
         work."""
+        assert job is self._job, "not the job under way"
         self._job = None
         if job.error is not None:
             self._stale += job.stale
@@ -178,6 +179,7 @@ class DueIndex:
             run.is_flushed = True
 
     def _save_job(self, offset: int, term: int, state: bytes) -> SaveJob:
+        assert not {run.name for run in self._runs} & set(self._stale), self._stale
         parts = [_HEADER.pack(offset, term, len(self._runs))]
         for run in self._runs:
             parts += (_RUN.pack(len(run.name), run.count), run.name.encode())

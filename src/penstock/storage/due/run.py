@@ -71,6 +71,7 @@ class RunWriter:
         self._waiting: list[bytes] = []
         self._count = 0
         self._first_keys = bytearray()
+        self._last_key = b""
 
     def write(self, entries: Iterable[bytes]) -> None:
         self._waiting += entries
@@ -87,6 +88,9 @@ class RunWriter:
         return DueRun(self._file, self._name, self._count, bytes(self._first_keys))
 
     def _append(self, entries: list[bytes]) -> None:
+        first_key, last_key = entries[0][:KEY_BYTES], entries[-1][:KEY_BYTES]
+        assert self._last_key < first_key <= last_key, (self._name, first_key, last_key)
+        self._last_key = last_key
         self._count += len(entries)
         parts: list[bytes] = []
         for at in range(0, len(entries), _BLOCK_ENTRIES):
@@ -146,6 +150,7 @@ class DueRun:
 
     def block(self, number: int) -> bytes:
         """The entries of a block, end to end."""
+        assert 0 <= number < self.block_count, (self.name, number, self.count)
         entries = min(_BLOCK_ENTRIES, self.count - number * _BLOCK_ENTRIES)
         length = _CRC.size + entries * ENTRY_BYTES
         try:

@@ -1,8 +1,8 @@
 """Disk work that takes the end off a log, or all of it, while the event loop goes on.
 
-In memory the log is cut already (`storage.log.log`), so nobody reads what goes here, and nothing is
-written until it is gone. The invariant: segments go the newest first and one by one, each durably,
-so that a crash in between leaves no gap.
+In memory the log is cut already (`storage.log.cutter`), so nobody reads what goes here, and nothing
+is written until it is gone. The invariant: segments go the newest first and one by one, each
+durably, so that a crash in between leaves no gap.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.storage.files.files import Directory, remove_if_there
+from penstock.storage.segments.chain import Chain
 from penstock.storage.segments.segment import LOG_SUFFIX, Segment, sealed_stem
 
 
@@ -100,17 +101,16 @@ class ResetJob:
             self.error = error
 
 
-def take_off_end(
-    directory: Directory, segments: list[Segment], firsts: list[int], offset: int
-) -> None:
+def take_off_end(directory: Directory, chain: Chain, offset: int) -> None:
     """At once, from a log that has failed, as far as it goes. A segment that has its final name
     stays: it was flushed before."""
+    segments = chain.segments
     while len(segments) > 1 and segments[-1].first_offset >= offset:
         if _has_sealed_name(segments[-1]):
             break
         # Durably, before the one in front of it goes: a crash must not bring back this one alone.
         _remove(directory, [segments[-1].file_names()])
-        del segments[-1], firsts[-1]
+        chain.take_last(1)
     last = segments[-1]
     if last.first_offset <= offset < last.next_offset and not _has_sealed_name(last):
         last.cut(offset)

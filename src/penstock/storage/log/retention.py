@@ -1,6 +1,6 @@
 """Which segments have outlived their topic's limits: a pure choice.
 
-Deleting is `Log.delete_before`. The invariant: only whole, sealed segments are chosen, from the
+Deleting is `Cutter.delete_before`. The invariant: only whole, sealed segments are chosen, from the
 oldest on without a gap, so the active segment always stays.
 """
 

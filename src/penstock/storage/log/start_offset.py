@@ -49,7 +49,7 @@ class StartOffsetJob:
         self._directory = directory
 
     def run(self) -> None:
-        """Do it. A failure is kept in `error` for `Log.finish_start_offset`."""
+        """Do it. A failure is kept in `error` for `Cutter.finish_start_offset`."""
         try:
             write_start_offset(self._directory, self.offset)
             self.error = None

@@ -121,6 +121,10 @@ def write_index(
     directory: Directory, stem: str, index: SegmentIndex, log_bytes: int, *, flush: bool
 ) -> None:
     """Write both files of the index. OSError if the disk will not: the log can do without."""
+    entries = len(index.positions)
+    assert len(index.offsets) == len(index.timestamps) == entries, (stem, entries)
+    assert len(index.terms) == len(index.term_offsets), (stem, len(index.terms))
+    assert not entries or index.positions[-1] < log_bytes, (stem, index.positions[-1], log_bytes)
     offset_body = b"".join(
         _to_bytes(column)
         for column in (index.offsets, index.positions, index.term_offsets, index.terms)
@@ -132,7 +136,7 @@ def write_index(
     ):
         header = _HEADER.pack(
             magic,
-            len(index.positions),
+            entries,
             len(index.terms),
             log_bytes,
             index.max_timestamp_ms,

@@ -54,6 +54,9 @@ class FlushJob:
         rolls: int,
         flush_folder: bool,
     ) -> None:
+        for segment in rolled:
+            assert not segment.sealed, segment.path
+            assert segment.next_offset <= durable_offset, (segment.path, durable_offset)
         self.segments = rolled
         self.durable_offset = durable_offset
         self.rolls = rolls
@@ -74,7 +77,7 @@ class FlushJob:
         ]
 
     def run(self) -> None:
-        """Do it. A failure is kept in `error` for `Log.finish_flush`: it must not be retried."""
+        """Do it. A failure is kept in `error` for `Writer.finish_flush`: it must not be retried."""
         try:
             if self._flush_folder:
                 self._directory.flush()

@@ -8,7 +8,7 @@ asked one (timestamps need not be in order); terms never go back from one batch 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from penstock.model.errors import BatchError
@@ -35,30 +35,38 @@ def first_at_time(
 
     Of a batch that cannot be opened within bounds the first record is named.
     """
-    opened = 0
+    candidates = _batches_as_new(segments, timestamp_ms, start_offset, limit_offset)
+    for opened, (segment, position, header) in enumerate(candidates):
+        messages = _open(segment, position, header) if opened < _BATCHES_OPENED_MAX else None
+        if messages is None:
+            return max(header.base_offset, start_offset), header.max_timestamp_ms
+        for message in messages:
+            if message.timestamp_ms >= timestamp_ms and message.offset >= start_offset:
+                return message.offset, message.timestamp_ms
+    return None
+
+
+def _batches_as_new(
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, limit_offset: int
+) -> Iterator[tuple[Segment, int, BatchHeader]]:
+    """The batches of records between the offsets that say they are as new as the time."""
     for segment in segments:
         if segment.first_offset >= limit_offset:
-            return None
+            return
         if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= start_offset:
             continue
         segment.used = True
         for position, header in segment.walk(_place(segment, timestamp_ms, start_offset), None):
             if header.base_offset >= limit_offset:
-                return None
-            if header.max_timestamp_ms < timestamp_ms or header.next_offset <= start_offset:
-                continue
-            if header.is_control or not header.record_count:
-                continue
-            messages = None
-            if opened < _BATCHES_OPENED_MAX:
-                opened += 1
-                messages = _open(segment, position, header)
-            if messages is None:
-                return max(header.base_offset, start_offset), header.max_timestamp_ms
-            for message in messages:
-                if message.timestamp_ms >= timestamp_ms and message.offset >= start_offset:
-                    return message.offset, message.timestamp_ms
-    return None
+                return
+            is_as_new = header.max_timestamp_ms >= timestamp_ms
+            if is_as_new and header.next_offset > start_offset and _has_records(header):
+                yield segment, position, header
+
+
+def _has_records(header: BatchHeader) -> bool:
+    """That a consumer gets to see."""
+    return not header.is_control and header.record_count > 0
 
 
 def newest_record(

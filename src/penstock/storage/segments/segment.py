@@ -172,6 +172,7 @@ class Segment:
 
     def append(self, batches: Sequence[Staged], interval_bytes: int) -> None:
         """Write the batches by one call. After an OSError `restore` the mark taken before."""
+        assert batches[0][1] == self.next_offset, (batches[0][1], self.next_offset)
         index = self.index
         self.file.append([batch[0] for batch in batches])
         position = self.size_bytes
@@ -191,10 +192,13 @@ class Segment:
             position += len(view)
         self.size_bytes = position
         self.next_offset = batches[-1][2]
+        assert self.next_offset - first_offset <= SPAN_MAX, (first_offset, self.next_offset)
 
     def restore(self, mark: Mark, *, in_file: bool = True) -> None:
         """Undo every append since the mark: first in memory, so that reads go on if the file
         cannot be set back."""
+        assert mark[0] <= self.size_bytes, (mark, self.size_bytes)
+        assert self.first_offset <= mark[1] <= self.next_offset, (mark, self.next_offset)
         self.size_bytes, self.next_offset, max_timestamp_ms = mark
         if self._index is not None:
             self._index.cut(self.next_offset - self.first_offset, self.size_bytes, max_timestamp_ms)
@@ -228,6 +232,8 @@ class Segment:
 
     def seal(self) -> None:
         """The file has its final name now, and is opened by that from here on."""
+        assert not self.sealed, self.path
+        assert self.next_offset > self.first_offset, self.path
         self.sealed = True
         self._file = None
 
@@ -320,6 +326,7 @@ class Segment:
             if header.next_offset > limit_offset:
                 break
             end, end_offset = position + header.length, header.next_offset
+        assert end_offset <= limit_offset, (self.path, offset, end_offset, limit_offset)
         return end, end_offset
 
     def _end_within(self, start: int, offset: int, max_bytes: int, limit: int) -> tuple[int, int]:

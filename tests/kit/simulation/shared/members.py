@@ -178,7 +178,7 @@ class Member:
                 )
         world.seen.extend(offsets)
 
-    async def _deal_with(self, first: int, last: int) -> None:
+    async def _deal_with(self, first: int, last: int) -> None:  # noqa: C901 - a table of moods
         world = self.world
         await world.delay(0.05)
         if not world.is_wild:

@@ -8,12 +8,12 @@ from penstock.broker.delay import admission as intake
 from penstock.broker.delay.admission import Waiting, build_kept, kept_parts
 from penstock.coordination.delay import table
 from penstock.coordination.delay.records import Head
-from penstock.model.delivery_errors import InvalidDelay
 from penstock.model.errors import (
     BatchTooLarge,
     Busy,
     CorruptBatch,
     InvalidBatch,
+    InvalidDelay,
     InvalidRequest,
     InvalidTopic,
     PenstockError,

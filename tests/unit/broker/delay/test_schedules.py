@@ -9,8 +9,15 @@ import pytest
 
 from penstock.broker.delay import schedules as schedule_keeper
 from penstock.coordination.delay.schedule import Schedule
-from penstock.model.delivery_errors import InvalidSchedule, TopicClaimed, UnknownSchedule
-from penstock.model.errors import BatchTooLarge, InvalidBatch, PenstockError, UnknownTopic
+from penstock.model.errors import (
+    BatchTooLarge,
+    InvalidBatch,
+    InvalidSchedule,
+    PenstockError,
+    TopicClaimed,
+    UnknownSchedule,
+    UnknownTopic,
+)
 from tests.kit.broker.delay import START_MS, Life, living
 from tests.kit.broker.running import ManualClock
 from tests.kit.simulated_disk import SimulatedDisk

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.delivery.filters import Filters, filter_from
 from penstock.coordination.filter.filters import Filter
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 from penstock.model.limits import FILTERS_KEPT_MAX
 from penstock.protocol import penstock_pb2 as pb
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.model.delivery_errors import Parked, UnknownClient
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidRequest, Parked, UnknownClient
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka import apis

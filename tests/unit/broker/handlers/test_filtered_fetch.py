@@ -9,8 +9,7 @@ import pytest
 
 from penstock.broker.handlers import filtered_fetch
 from penstock.broker.turns import fair_turns
-from penstock.model.delivery_errors import InvalidFilter
-from penstock.model.errors import ConnectionLost, OffsetOutOfRange, UnknownTopic
+from penstock.model.errors import ConnectionLost, InvalidFilter, OffsetOutOfRange, UnknownTopic
 from penstock.net.address import parse_address
 from penstock.net.channel import connect_channel
 from penstock.net.connection import Pause

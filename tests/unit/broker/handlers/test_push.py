@@ -11,13 +11,16 @@ from penstock.broker import broker as broker_module
 from penstock.broker.context import Context
 from penstock.broker.delivery.push import streams as pushes
 from penstock.broker.delivery.push.stream import PushStream
-from penstock.model.delivery_errors import (
+from penstock.model.errors import (
+    Busy,
     InvalidCredit,
     InvalidFilter,
+    InvalidRequest,
+    OffsetOutOfRange,
     TooManySubscriptions,
     UnknownStream,
+    UnknownTopic,
 )
-from penstock.model.errors import Busy, InvalidRequest, OffsetOutOfRange, UnknownTopic
 from penstock.model.limits import PUSH_LOADS_PER_TURN_MAX, PUSH_WINDOW_DELIVERIES
 from penstock.net.connection import Pause
 from penstock.protocol import calls

@@ -10,13 +10,13 @@ import pytest
 
 from penstock.broker.broker import Broker
 from penstock.broker.handlers import replies
-from penstock.model.delivery_errors import NoReply
 from penstock.model.errors import (
     BatchTooLarge,
     Busy,
     CorruptBatch,
     InvalidRequest,
     MalformedFrame,
+    NoReply,
     PenstockError,
     UnknownCall,
 )

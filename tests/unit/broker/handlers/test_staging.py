@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.model.delivery_errors import ReservedProducerId
 from penstock.model.errors import (
     InvalidBatch,
     InvalidRequest,
@@ -15,6 +14,7 @@ from penstock.model.errors import (
     MalformedFrame,
     NotCoordinator,
     PenstockError,
+    ReservedProducerId,
     StagedBatchesMissing,
     UnknownProducer,
     UnknownTopic,

@@ -20,8 +20,7 @@ from penstock.broker.kafka.share_messages import (
     settlements,
     wanted,
 )
-from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import InvalidGroup, InvalidRequest, NotLeader
+from penstock.model.errors import InvalidGroup, InvalidRequest, NotLeader, UnknownLease
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging

@@ -68,7 +68,7 @@ class Copy(One):
         """Retention takes everything so far."""
         self.replica.roll()
         self.flusher.run_all()
-        for job in self.log.delete_before(self.replica.high_watermark):
+        for job in self.log.cutter.delete_before(self.replica.high_watermark):
             job.run()
         self.driver.end_turn()
 
@@ -235,5 +235,5 @@ def test_a_snapshot_that_there_was_no_room_for_is_still_due() -> None:
         producer_snapshot.save(copy.partition, copy.disk.root, copy.flusher)
         copy.flusher.run_all()
         assert copy.partition.producers_saved_offset == copy.log.next_offset
-        due.append(copy.partition.rolls_saved != copy.log.rolls)
+        due.append(copy.partition.rolls_saved != copy.log.writer.rolls)
     assert due == [True, False]

@@ -11,7 +11,6 @@ import pytest
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.broker.producers import exclusivity as claims_module
 from penstock.broker.producers.exclusivity import Claims
-from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import (
     Busy,
     InternalError,
@@ -19,6 +18,7 @@ from penstock.model.errors import (
     NotLeader,
     PenstockError,
     ShuttingDown,
+    TopicClaimed,
 )
 from penstock.model.limits import CLAIM_VALID_MS, CLAIM_WAIT_MS_MAX
 from penstock.protocol import penstock_pb2 as pb

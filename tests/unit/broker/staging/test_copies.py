@@ -91,7 +91,7 @@ async def test_retention_on_a_full_disk_leaves_what_tells_how_far_a_copy_came() 
         disk.capacity_bytes = sum(map(len, disk.files().values())) + 20
         partition = life.partitions.find("orders", 0)
         await tidy(life, rounds=4)
-        assert partition.replica.log.rolls > 0
+        assert partition.replica.log.writer.rolls > 0
         assert partition.replica.log.first_offset == 0, "its segment is needed"
         crashed = disk.after_crash("kept")
         crashed.capacity_bytes = None

@@ -150,7 +150,7 @@ async def test_what_the_registry_has_lost_is_kept() -> None:
         await registry.create_topic("orders", 1, {}, placement=[ids(1)])
         await life.assignment.follow()
         log = life.partitions.find("orders", 0).replica.log
-        log.next_offset = 5  # as if something had been written
+        log.writer.next_offset = 5  # as if something had been written
         registry.forget_everything()
         await life.assignment.follow()
         assert life.here() == set()

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.admin.clients import ClientStatus
 from penstock.client.client import Client, connect
-from penstock.model.delivery_errors import UnknownClient
+from penstock.model.errors import UnknownClient
 from tests.kit.broker.running import running
 
 

@@ -12,8 +12,7 @@ from penstock.broker.topics.remote_admission import StagedAdmission
 from penstock.client.admin import delayed
 from penstock.client.admin.delayed import DelayedMessage, _due_ms, _parse_id, _partition_of, _parts
 from penstock.client.client import connect
-from penstock.model.delivery_errors import InvalidDelay
-from penstock.model.errors import InvalidRequest, UnknownTopic
+from penstock.model.errors import InvalidDelay, InvalidRequest, UnknownTopic
 from penstock.model.ids import TopicId
 from penstock.records.header import BatchHeader
 from tests.kit.broker.running import running

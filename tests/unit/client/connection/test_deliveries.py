@@ -9,8 +9,7 @@ import pytest
 from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes, PushStream
 from penstock.client.connection.links import Links
-from penstock.model.delivery_errors import Parked, UnknownStream
-from penstock.model.errors import ConnectionLost, NotLeader, PenstockError
+from penstock.model.errors import ConnectionLost, NotLeader, Parked, PenstockError, UnknownStream
 from penstock.net.address import parse_address
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb

@@ -13,12 +13,12 @@ from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.fetcher import Chunk, Feed, Fetcher, FetcherConfig
 from penstock.client.consuming.starts import OutOfRange
-from penstock.model.delivery_errors import InvalidFilter
 from penstock.model.errors import (
     Busy,
     ClientClosed,
     CorruptLog,
     InvalidBatch,
+    InvalidFilter,
     NotLeader,
     OffsetOutOfRange,
     PenstockError,

@@ -11,11 +11,12 @@ import pytest
 
 from penstock.client.client import Client, connect
 from penstock.client.consuming import committer, membership
-from penstock.model.delivery_errors import PartitionClaimed, PartitionLost
 from penstock.model.errors import (
     FencedMemberEpoch,
     InvalidRequest,
     NotCoordinator,
+    PartitionClaimed,
+    PartitionLost,
     UnknownMember,
     UnreleasedInstance,
 )

@@ -14,8 +14,7 @@ import penstock
 from penstock import Client, Consumer
 from penstock.broker.broker import Broker
 from penstock.client.consuming.push_fetcher import PushFetcher
-from penstock.model.delivery_errors import Parked
-from penstock.model.errors import InvalidConfig, UnknownTopic
+from penstock.model.errors import InvalidConfig, Parked, UnknownTopic
 from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb

@@ -8,12 +8,12 @@ import pytest
 
 from penstock.client.client import Client
 from penstock.client.errors import DeliveryFailed
-from penstock.model.delivery_errors import TopicClaimed
 from penstock.model.errors import (
     Busy,
     InvalidConfig,
     InvalidRequest,
     NotCoordinator,
+    TopicClaimed,
     UnknownTopic,
 )
 from penstock.protocol import penstock_pb2 as pb

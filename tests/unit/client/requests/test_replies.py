@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.client import Client
-from penstock.model.delivery_errors import NoReply
-from penstock.model.errors import BatchTooLarge, ConnectionLost, InvalidRequest
+from penstock.model.errors import BatchTooLarge, ConnectionLost, InvalidRequest, NoReply
 from penstock.model.limits import REPLY_BYTES_MAX
 from penstock.model.message_headers import CORRELATION, REPLY_TO
 from penstock.protocol import penstock_pb2 as pb

@@ -8,11 +8,11 @@ import pytest
 
 from penstock.client.client import Client
 from penstock.client.requests import requests
-from penstock.model.delivery_errors import NoReply
 from penstock.model.errors import (
     Busy,
     ConnectionLost,
     InvalidRequest,
+    NoReply,
     PenstockError,
     TimedOut,
     UnknownTopic,

@@ -13,8 +13,13 @@ import pytest
 
 from penstock.client.client import Client, connect
 from penstock.client.serving.serving import ServeSettings, split_settings
-from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import InvalidConfig, InvalidRequest, PenstockError, StorageFailed
+from penstock.model.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    PenstockError,
+    StorageFailed,
+    UnknownLease,
+)
 from penstock.records import Message
 from tests.kit.broker.running import RawClient, batch, running
 from tests.kit.client.serving import (

@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock import Client
 from penstock.client.sharing.consumer import SharedConsumer
-from penstock.model.delivery_errors import Parked
+from penstock.model.errors import Parked
 from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb

@@ -20,8 +20,7 @@ from penstock.client.sharing.settler import (
     Outcome,
     Settler,
 )
-from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import NotLeader, PenstockError
+from penstock.model.errors import NotLeader, PenstockError, UnknownLease
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 

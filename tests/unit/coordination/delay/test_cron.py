@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.broker.delay.schedules import find_zone
 from penstock.coordination.delay.cron import _month_and_day, parse_cron
-from penstock.model.delivery_errors import InvalidSchedule
+from penstock.model.errors import InvalidSchedule
 
 
 def ms(text: str, zone: str = "UTC") -> int:

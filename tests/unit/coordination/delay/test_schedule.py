@@ -14,8 +14,7 @@ from penstock.coordination.delay.schedule import (
     encode_schedule,
     fire,
 )
-from penstock.model.delivery_errors import InvalidSchedule
-from penstock.model.errors import CorruptLog, InvalidTopic
+from penstock.model.errors import CorruptLog, InvalidSchedule, InvalidTopic
 
 MINUTE = 60_000
 EVERY_MINUTE = Schedule(

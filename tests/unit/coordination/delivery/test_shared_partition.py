@@ -10,8 +10,7 @@ from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import Lease, Settlement, ShareSettings
 from penstock.coordination.delivery.takeover import LOST_REASON
 from penstock.coordination.delivery.window.message_details import MessageDetails
-from penstock.model.delivery_errors import UnknownLease
-from penstock.model.errors import CorruptLog
+from penstock.model.errors import CorruptLog, UnknownLease
 from penstock.model.limits import KIB, SHARE_DELAY_MS_MAX, SHARE_REASON_CHARACTERS_MAX
 from tests.golden.delivery.leases_script import LeasesScript
 from tests.kit.runs.golden_files import run_golden

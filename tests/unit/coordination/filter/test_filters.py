@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.filter.filters import Filter, parse_filter
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 
 PAID = [("penstock-tag", b"paid"), ("region", b"eu")]
 

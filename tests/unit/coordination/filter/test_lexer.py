@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.filter.lexer import Kind, tokens
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 
 
 def test_each_kind_of_word() -> None:

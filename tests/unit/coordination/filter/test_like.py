@@ -9,7 +9,7 @@ import pytest
 
 from penstock.coordination.filter.filters import Filter, parse_filter
 from penstock.coordination.filter.like import BadPattern, like
-from penstock.model.delivery_errors import InvalidFilter
+from penstock.model.errors import InvalidFilter
 from penstock.model.limits import FILTER_COST_MAX
 
 

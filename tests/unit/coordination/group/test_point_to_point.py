@@ -8,8 +8,7 @@ import pytest
 from penstock.coordination.group.consumer.messages import ConsumerHeartbeatAnswer, TopicFacts
 from penstock.coordination.group.point_to_point import PointToPoint
 from penstock.coordination.group.table import GroupTable
-from penstock.model.delivery_errors import SubscriptionTaken
-from penstock.model.errors import InvalidTopic, UnknownTopic
+from penstock.model.errors import InvalidTopic, SubscriptionTaken, UnknownTopic
 from penstock.model.ids import TopicId
 from tests.kit.models.group_coordinator import CONFIG, RETENTION_MS, TOPICS, Shell
 

@@ -13,8 +13,7 @@ from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.settings import GroupSettingChange, GroupSettings
 from penstock.coordination.group.shared.messages import ShareGroupConfig, ShareHeartbeatAnswer
 from penstock.coordination.group.shared.settings import WantedSettings
-from penstock.model.delivery_errors import InconsistentSubscription
-from penstock.model.errors import CorruptLog, InvalidConfig
+from penstock.model.errors import CorruptLog, InconsistentSubscription, InvalidConfig
 from tests.kit.models.group_coordinator import Shell
 
 

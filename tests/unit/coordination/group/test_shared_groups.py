@@ -9,13 +9,13 @@ import pytest
 
 from penstock.coordination.group.shared.messages import ShareHeartbeatAnswer, ShareReset
 from penstock.coordination.group.shared.settings import WantedSettings
-from penstock.model.delivery_errors import SubscriptionTaken
 from penstock.model.errors import (
     GroupNotEmpty,
     InconsistentProtocol,
     InvalidGroup,
     InvalidRequest,
     StaleTerm,
+    SubscriptionTaken,
     UnknownGroup,
     UnknownMember,
 )

@@ -390,6 +390,7 @@ def test_what_is_decided_never_expires() -> None:
 def test_a_write_is_forgotten_after_long_silence(is_last: bool, silence_ms: int) -> None:
     table = StagedWrites()
     decision = make_decision(0, is_last=is_last, is_done=True)
+    assert table.commit("w", 0, (), 0) == Complete(0)
     table.decided(decision)
     assert table.forgettable(1000 + silence_ms) == []
     assert table.forgettable(1001 + silence_ms) == [decision]
@@ -400,9 +401,11 @@ def test_a_write_is_forgotten_after_long_silence(is_last: bool, silence_ms: int)
 
 def test_a_write_that_goes_on_meanwhile_is_not_forgotten() -> None:
     table = StagedWrites()
+    assert table.commit("w", 0, (), 0) == Complete(0)
     table.decided(make_decision(0, is_done=True))
     [forgettable] = table.forgettable(10**15)
     later = make_decision(1, is_done=True)
+    assert table.commit("w", 1, (), 0) == Complete(0)
     table.decided(later)
     table.forgotten(forgettable)
     assert table.decision("w") == later

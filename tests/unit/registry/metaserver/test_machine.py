@@ -9,7 +9,7 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.facts import ReserveProducerIds
 from penstock.registry.metaserver.entries import new_entry
-from penstock.registry.metaserver.machine import SNAPSHOT
+from penstock.registry.metaserver.snapshots import SNAPSHOT
 from penstock.registry.metaserver.state import Outcome, decode_snapshot
 from penstock.storage.files.journal import read_journal, write_journal
 from tests.kit.registry.meta_servers import CLUSTER, Host, Quorum

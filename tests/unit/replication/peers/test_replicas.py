@@ -352,7 +352,7 @@ def test_a_leader_of_its_own_tells_raft_what_is_committed_before_others_join() -
     company.propose(leader, b"three")
     company.run(200)
     company.cluster.observer.may_delete(company.served(leader), 2)
-    company.replica(leader).log.delete_before(2)
+    company.replica(leader).log.cutter.delete_before(2)
     both = Membership(frozenset({leader.node, joining.node}))
     leader.do(lambda _: company.served(leader).participant.change_membership(both))
     company.run(3_000)

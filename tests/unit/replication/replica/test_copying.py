@@ -72,12 +72,12 @@ def written(keys: str) -> Log:
     log = Log.open(SimulatedDisk().root, CONFIG)
     for key in keys:
         made = memoryview(batch(0, 2, key=key.encode()))
-        log.stage(read_header(made), made, 1 if log.next_offset < 10 else 4)
-        log.write_staged(0)
-    job = log.flush_job(include_active=True)
+        log.writer.stage(read_header(made), made, 1 if log.next_offset < 10 else 4)
+        log.writer.write_staged(0)
+    job = log.writer.flush_job(include_active=True)
     assert job is not None
     job.run()
-    log.finish_flush(job)
+    log.writer.finish_flush(job)
     return log
 
 

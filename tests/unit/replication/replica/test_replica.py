@@ -338,7 +338,7 @@ async def test_a_failed_partition_deletes_nothing() -> None:
     setup = committed(5)
     setup.delete_before(3)
     setup.delete_before(5)
-    setup.log.failure = "The disk is gone."
+    setup.log.writer.failure = "The disk is gone."
     setup.flusher.run_one()
     assert setup.outcomes[0] == ("before 3", None)
     assert isinstance(setup.outcomes[1][1], StorageFailed)

@@ -280,7 +280,7 @@ def test_readers_go_on_while_files_are_swapped(log: Log) -> None:
     while (job := compaction.next_job()) is not None:
         during = kept(log)
         job.run()
-        log.drop_idle_files()
+        log.chain.drop_idle_files()
         assert kept(log) == during
     assert kept(log) == before[1:]
     assert len(held.read()) > 0
@@ -291,7 +291,7 @@ def test_segments_deleted_meanwhile_make_it_void(disk: SimulatedDisk, log: Log) 
     put_sealed(log, [(b"a", b"2")])
     compaction = begin(log)
     steps(compaction, CleaningJob)
-    for job in log.delete_before(1):
+    for job in log.cutter.delete_before(1):
         job.run()
     with pytest.raises(Stopped, match="gone"):
         finish(compaction)
@@ -308,7 +308,7 @@ def test_segments_deleted_before_they_were_read_make_it_void(log: Log, missed_by
     while not isinstance(job := compaction.next_job(), missed_by):
         assert job is not None, "the job never came"
         job.run()
-    for removal in log.delete_before(1):
+    for removal in log.cutter.delete_before(1):
         removal.run()
     assert job is not None
     job.run()
@@ -396,7 +396,7 @@ def test_a_swap_that_came_to_nothing_holds_nothing_up(disk: SimulatedDisk, log: 
     with pytest.raises(StorageFailed):
         finish(compaction)
     assert not log.failed
-    assert len(log.delete_before(1)) == 1
+    assert len(log.cutter.delete_before(1)) == 1
     assert kept(log) == [(1, b"a", b"2")]
 
 

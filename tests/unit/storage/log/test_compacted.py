@@ -54,19 +54,19 @@ def test_held_segments_are_read_while_their_files_go(disk: SimulatedDisk, log: L
     before = read_all(log)
     held = log.sealed_segments()[1:3]
     for _ in range(2):
-        log.drop_idle_files()
+        log.chain.drop_idle_files()
     write_journal(disk.root, COMPACTION_JOURNAL, b"")
-    assert log.hold(held)
+    assert log.cutter.hold(held)
     for name in [name for segment in held for name in segment.file_names()]:
         disk.root.remove(name)
     for _ in range(2):
-        log.drop_idle_files()
+        log.chain.drop_idle_files()
     assert read_all(log) == before
     assert [segment.max_timestamp_ms for segment in log.segments()] == [NOW_MS + 1] * 5
-    assert len(log.delete_before(100)) == 1, "only what comes before the held ones"
-    log.let_go(held)
+    assert len(log.cutter.delete_before(100)) == 1, "only what comes before the held ones"
+    log.cutter.let_go(held)
     with pytest.raises(StorageFailed, match="deleting from disk"):
-        log.delete_before(100)
+        log.cutter.delete_before(100)
 
 
 def test_a_compacted_segment_takes_the_place_of_several(disk: SimulatedDisk, log: Log) -> None:
@@ -88,15 +88,15 @@ def test_segments_that_are_no_longer_there_are_not_held(disk: SimulatedDisk, log
     flush(log)
     sealed = log.sealed_segments()
     write_journal(disk.root, COMPACTION_JOURNAL, b"")
-    log.delete_before(4)
-    assert not log.hold(sealed[:2])
-    assert not log.hold([sealed[1], sealed[3]])
+    log.cutter.delete_before(4)
+    assert not log.cutter.hold(sealed[:2])
+    assert not log.cutter.hold([sealed[1], sealed[3]])
     assert not any(segment.held for segment in sealed)
     disk.root.remove(sealed[2].stem + ".log")
-    log.drop_idle_files()
-    log.drop_idle_files()
+    log.chain.drop_idle_files()
+    log.chain.drop_idle_files()
     with pytest.raises(StorageFailed, match="No such file"):
-        log.hold(sealed[1:3])
+        log.cutter.hold(sealed[1:3])
     assert not any(segment.held for segment in sealed)
 
 
@@ -104,7 +104,7 @@ def test_a_gap_without_the_mark_is_our_own_mistake(log: Log) -> None:
     append(log, *[BATCH] * 9)
     flush(log)
     with pytest.raises(AssertionError, match="without a mark"):
-        log.hold(log.sealed_segments()[:1])
+        log.cutter.hold(log.sealed_segments()[:1])
 
 
 @pytest.mark.parametrize("offset", [8, 10, 16, 18])
@@ -115,7 +115,7 @@ def test_truncate_behind_gaps(disk: SimulatedDisk, log: Log, offset: int) -> Non
     thin_out(log, log.sealed_segments()[:2], lambda header: header.base_offset == 2)
     clean_end = log.close()
     log = Log.open(disk.root, CONFIG, clean_end=clean_end)
-    log.truncate(offset)
+    log.cutter.truncate(offset)
     expected = [2, 6, *range(8, offset, 2)]
     assert [header.base_offset for header, _ in read_all(log)] == expected
     assert append(log, BIG) == [offset]

@@ -34,32 +34,43 @@ def offsets(log: Log) -> list[int]:
 def test_what_is_left_can_be_read_while_the_rest_is_taken_away(offset: int) -> None:
     disk = SimulatedDisk()
     log = filled(disk)
-    job = log.truncate_job(offset)
-    assert log.is_changing
+    job = log.cutter.truncate_job(offset)
+    assert log.cutter.is_changing
     assert log.written_offset == offset
     assert offsets(log) == list(range(0, offset, 2)), "before the job runs"
-    log.roll()
-    log.drop_idle_files()
+    log.writer.roll()
+    log.chain.drop_idle_files()
     job.run()
     assert offsets(log) == list(range(0, offset, 2)), "and before it is known to be over"
-    log.finish_change(job)
+    log.cutter.finish_change(job)
     assert append(log, BATCH) == [offset]
     flush(log)
     assert open_log(disk.after_crash("lost").root).next_offset == offset + 2
 
 
+def test_nothing_is_written_while_the_end_is_taken_off() -> None:
+    disk = SimulatedDisk()
+    log = filled(disk)
+    job = log.cutter.truncate_job(10)
+    with pytest.raises(AssertionError, match="cut"):
+        append(log, BATCH)
+    job.run()
+    log.cutter.finish_change(job)
+    assert offsets(log) == list(range(0, 10, 2))
+
+
 def test_nothing_of_a_log_that_begins_anew_can_be_read() -> None:
     disk = SimulatedDisk()
     log = filled(disk)
-    job = log.reset_job(50)
+    job = log.cutter.reset_job(50)
     for _ in range(2):
         assert (log.first_offset, log.start_offset, log.written_offset) == (50, 50, 50)
         with pytest.raises(OffsetOutOfRange):
             log.read(4, 100, 50)
         assert [segment.size_bytes for segment in log.segments()] == [0]
-        log.roll()
+        log.writer.roll()
         job.run()
-    log.finish_change(job)
+    log.cutter.finish_change(job)
     assert append(log, BATCH) == [50]
 
 
@@ -74,14 +85,14 @@ def test_a_crash_at_any_step_leaves_a_log_without_a_gap(
         flush(log)
         disk.crash_at(len(disk.operations) + operation)
         try:
-            job = log.truncate_job(offset)
+            job = log.cutter.truncate_job(offset)
             job.run()
         except SimulatedCrash:
             found = open_log(disk.after_crash(persistence).root)
             assert offset <= found.next_offset <= 18
             assert offsets(found) == list(range(0, found.next_offset, 2))
         else:
-            log.finish_change(job)
+            log.cutter.finish_change(job)
             assert operation > 2
             return
 
@@ -90,26 +101,26 @@ def test_a_job_that_fails_or_has_not_run_is_the_end() -> None:
     for has_run in (True, False):
         disk = SimulatedDisk()
         log = filled(disk)
-        job: TruncateJob | ResetJob = log.truncate_job(2)
+        job: TruncateJob | ResetJob = log.cutter.truncate_job(2)
         if has_run:
             disk.fail_next("truncate")
             job.run()
         with pytest.raises(StorageFailed, match="truncating disk"):
-            log.finish_change(job)
+            log.cutter.finish_change(job)
         assert log.failed
     disk = SimulatedDisk()
     log = filled(disk)
-    job = log.reset_job(50)
+    job = log.cutter.reset_job(50)
     disk.fail_next("remove")
     job.run()
     with pytest.raises(StorageFailed, match="emptying disk"):
-        log.finish_change(job)
+        log.cutter.finish_change(job)
 
 
 def test_the_name_of_a_file_that_was_only_cut_is_not_taken_for_durable() -> None:
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH, BATCH)
-    log.truncate(2)
+    log.cutter.truncate(2)
     flush(log)
     assert open_log(disk.after_crash("lost").root).next_offset == 2

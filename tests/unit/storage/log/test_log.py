@@ -47,11 +47,11 @@ def log(disk: SimulatedDisk) -> Log:
 def test_stage_gives_offsets_and_stamps_in_place(log: Log) -> None:
     view = memoryview(bytearray(BATCH))
     assert stage(log, BATCH) == 0
-    assert log.stage(check_batch(view), view, 7) == 2
+    assert log.writer.stage(check_batch(view), view, 7) == 2
     header = check_batch(view)
     assert (header.base_offset, header.term) == (2, 7)
     assert (log.next_offset, log.written_offset, log.size_bytes) == (4, 0, 0)
-    log.write_staged(NOW_MS)
+    log.writer.write_staged(NOW_MS)
     assert (log.next_offset, log.written_offset, log.size_bytes) == (4, 4, 2 * len(BATCH))
 
 
@@ -59,22 +59,22 @@ def test_a_copy_keeps_its_place_and_another_one_s_is_our_own_mistake(log: Log) -
     source = open_log(SimulatedDisk().root)
     stage(source, BATCH, term=3)
     stage(source, BATCH, term=5)
-    source.write_staged(NOW_MS)
+    source.writer.write_staged(NOW_MS)
     for header, batch in split(source.read(0, 1 << 20, 4).read()):
-        log.stage_copy(header, memoryview(batch))
+        log.writer.stage_copy(header, memoryview(batch))
     with pytest.raises(AssertionError):
-        log.stage_copy(header, memoryview(batch))
-    log.write_staged(NOW_MS)
+        log.writer.stage_copy(header, memoryview(batch))
+    log.writer.write_staged(NOW_MS)
     assert [(header.base_offset, header.term) for header, _ in read_all(log)] == [(0, 3), (2, 5)]
 
 
 def test_what_is_staged_can_be_kept_beyond_the_turn(log: Log) -> None:
     buffer = bytearray(BATCH)
     view = memoryview(buffer)
-    log.stage(check_batch(view), view, 1)
-    log.own_staged()
+    log.writer.stage(check_batch(view), view, 1)
+    log.writer.own_staged()
     buffer[:] = bytes(len(buffer))
-    log.write_staged(NOW_MS)
+    log.writer.write_staged(NOW_MS)
     assert len(read_all(log)) == 1
 
 
@@ -82,7 +82,7 @@ def test_all_staged_batches_are_one_write(disk: SimulatedDisk, log: Log) -> None
     start = len(disk.operations)
     append(log, BATCH, BATCH)
     assert disk.operations[start:] == ["append disk/00000000000000000000.open.log"]
-    log.write_staged(NOW_MS)
+    log.writer.write_staged(NOW_MS)
     assert len(disk.operations) == start + 1
 
 
@@ -116,25 +116,25 @@ def test_segments_roll_by_age(log: Log) -> None:
     append(log, BATCH, now_ms=NOW_MS)
     append(log, BATCH, now_ms=NOW_MS + CONFIG.segment_ms - 1)
     assert log.segment_count == 1
-    assert not log.is_roll_due(NOW_MS + CONFIG.segment_ms - 1)
-    assert log.is_roll_due(NOW_MS + CONFIG.segment_ms)
+    assert not log.writer.is_roll_due(NOW_MS + CONFIG.segment_ms - 1)
+    assert log.writer.is_roll_due(NOW_MS + CONFIG.segment_ms)
     append(log, BATCH, now_ms=NOW_MS + CONFIG.segment_ms)
     assert log.segment_count == 2
 
 
 def test_segments_roll_when_told_to(log: Log) -> None:
     append(log, BATCH)
-    log.roll()
+    log.writer.roll()
     assert log.segment_count == 2
-    log.roll()
+    log.writer.roll()
     assert log.segment_count == 2, "an empty segment is not rolled"
 
 
 def test_age_is_known_after_a_restart(disk: SimulatedDisk, log: Log) -> None:
     append(log, make_batch(timestamp_ms=NOW_MS))
     log.close()
-    assert open_log(disk.root).is_roll_due(NOW_MS + CONFIG.segment_ms)
-    assert not open_log(disk.root).is_roll_due(NOW_MS + CONFIG.segment_ms - 1)
+    assert open_log(disk.root).writer.is_roll_due(NOW_MS + CONFIG.segment_ms)
+    assert not open_log(disk.root).writer.is_roll_due(NOW_MS + CONFIG.segment_ms - 1)
 
 
 def test_a_segment_spans_what_32_bits_hold(disk: SimulatedDisk) -> None:
@@ -143,14 +143,14 @@ def test_a_segment_spans_what_32_bits_hold(disk: SimulatedDisk) -> None:
     header = check_batch(memoryview(BATCH))._replace(last_offset_delta=2**31 - 1)
     for _ in range(3):
         view = memoryview(bytearray(BATCH))
-        log.stage(header, view, 0)
-    log.write_staged(NOW_MS)
+        log.writer.stage(header, view, 0)
+    log.writer.write_staged(NOW_MS)
     assert [segment.first_offset for segment in log.segments()] == [0, 2**31, 2**32]
 
 
 def test_config_can_be_replaced(log: Log) -> None:
     append(log, BATCH)
-    log.config = dataclasses.replace(CONFIG, segment_bytes=1 << 20)
+    log.writer.config = dataclasses.replace(CONFIG, segment_bytes=1 << 20)
     append(log, *[BATCH] * 10)
     assert log.segment_count == 1
 
@@ -162,13 +162,13 @@ def test_a_full_disk_undoes_everything_staged(disk: SimulatedDisk, log: Log) -> 
     """R-STO-6: all or nothing, in the files, the offsets and the indexes."""
     append(log, BATCH, BATCH, BATCH)
     before = disk.files()
-    positions = list(log._segments[-1].index.positions)
+    positions = list(log.chain.segments[-1].index.positions)
     disk.capacity_bytes = log.size_bytes + 4 * len(BATCH)
     with pytest.raises(DiskFull, match="free some room"):
         append(log, *[BATCH] * 8)
     assert disk.files() == before
     assert (log.next_offset, log.written_offset, log.segment_count) == (6, 6, 2)
-    assert list(log._segments[-1].index.positions) == positions
+    assert list(log.chain.segments[-1].index.positions) == positions
     assert not log.failed
     disk.capacity_bytes = None
     assert append(log, BATCH) == [6]
@@ -201,11 +201,11 @@ def test_an_undo_that_fails_makes_the_log_read_only(
     with pytest.raises(StorageFailed, match="undoing a write"):
         stage(log, BATCH)
     with pytest.raises(StorageFailed):
-        log.flush_job(include_active=True)
+        log.writer.flush_job(include_active=True)
     with pytest.raises(StorageFailed):
-        log.roll()
+        log.writer.roll()
     with pytest.raises(StorageFailed):
-        log.truncate(0)
+        log.cutter.truncate(0)
     assert [header.base_offset for header, _ in read_all(log)] == [0]
     assert log.close() is None
 
@@ -221,7 +221,7 @@ def test_what_is_abandoned_leaves_no_hole_whatever_a_crash_brings_back() -> None
         disk.fail_next("flush folder")
         with pytest.raises(StorageFailed):
             flush(log)
-        log.abandon(8)
+        log.cutter.abandon(8)
         found = open_log(disk.after_crash(seed).root)
         offsets = [header.base_offset for header, _ in read_all(found)]
         assert offsets == list(range(0, 2 * len(offsets), 2))
@@ -233,13 +233,13 @@ def test_what_is_abandoned_leaves_no_hole_whatever_a_crash_brings_back() -> None
 
 def test_a_flush_covers_what_was_written_before_it(disk: SimulatedDisk, log: Log) -> None:
     append(log, BATCH)
-    job = log.flush_job(include_active=True)
+    job = log.writer.flush_job(include_active=True)
     assert job is not None
     append(log, *[BATCH] * 4)
     job.run()
-    assert log.finish_flush(job) == 2
+    assert log.writer.finish_flush(job) == 2
     assert flush(log) == 10
-    assert log.flush_job(include_active=True) is None
+    assert log.writer.flush_job(include_active=True) is None
     assert open_log(disk.after_crash("lost").root).next_offset == 10
 
 
@@ -266,7 +266,7 @@ def test_a_failed_flush_is_never_retried_as_a_success(disk: SimulatedDisk, log: 
     with pytest.raises(StorageFailed, match="read-only"):
         stage(log, BATCH)
     with pytest.raises(StorageFailed, match="read-only"):
-        log.flush_job(include_active=True)
+        log.writer.flush_job(include_active=True)
     assert [header.base_offset for header, _ in split(log.read(0, 1 << 20, 2).read())] == [0]
     assert log.close() is None
     assert open_log(disk.after_crash("kept").root).next_offset == 2
@@ -278,14 +278,14 @@ def test_reads_and_appends_go_on_while_a_thread_flushes(tmp_path: Path) -> None:
     durable_offset = 0
     for _ in range(30):
         append(log, BATCH)
-        job = log.flush_job(include_active=True)
+        job = log.writer.flush_job(include_active=True)
         assert job is not None
         thread = threading.Thread(target=job.run)
         thread.start()
         append(log, *[BATCH] * 3)
         assert len(read_all(log)) == log.next_offset // 2
         thread.join()
-        durable_offset = log.finish_flush(job)
+        durable_offset = log.writer.finish_flush(job)
     assert durable_offset == log.next_offset - 6
     log.close()
     assert len(read_all(open_log(OsDirectory(str(tmp_path))))) == 120
@@ -334,11 +334,11 @@ def test_idle_files_are_let_go_and_come_back(disk: SimulatedDisk, log: Log) -> N
     append(log, *[BATCH] * 9)
     flush(log)
     read_all(log)
-    log.drop_idle_files()
-    assert all(segment.index_loaded for segment in log._segments)
+    log.chain.drop_idle_files()
+    assert all(segment.index_loaded for segment in log.chain.segments)
     log.read(0, 1, 18)
-    log.drop_idle_files()
-    loaded = [segment.index_loaded for segment in log._segments]
+    log.chain.drop_idle_files()
+    loaded = [segment.index_loaded for segment in log.chain.segments]
     assert loaded == [True, False, False, False, True]
     assert len(read_all(log)) == 9
 
@@ -349,10 +349,10 @@ def test_idle_files_are_let_go_and_come_back(disk: SimulatedDisk, log: Log) -> N
 def test_whole_sealed_segments_are_deleted(disk: SimulatedDisk, log: Log) -> None:
     """R-STO-5: indexes go with their segments."""
     append(log, *[BATCH] * 9)
-    assert log.delete_before(100) == [], "nothing is sealed yet"
+    assert log.cutter.delete_before(100) == [], "nothing is sealed yet"
     flush(log)
     kept = log.read(0, 1, 18)
-    jobs = log.delete_before(11)
+    jobs = log.cutter.delete_before(11)
     assert (len(jobs), log.start_offset, log.segment_count) == (2, 8, 3)
     for job in jobs:
         job.run()
@@ -361,7 +361,7 @@ def test_whole_sealed_segments_are_deleted(disk: SimulatedDisk, log: Log) -> Non
     with pytest.raises(OffsetOutOfRange, match="has 8 to 18"):
         log.read(7, 1, 18)
     assert open_log(disk.root).start_offset == 8
-    log.delete_before(100)
+    log.cutter.delete_before(100)
     assert (log.start_offset, log.segment_count) == (16, 1)
 
 
@@ -370,9 +370,9 @@ def test_a_deletion_that_the_disk_refuses_keeps_the_segment(disk: SimulatedDisk,
     flush(log)
     disk.fail_next("rename")
     with pytest.raises(StorageFailed, match="deleting from disk"):
-        log.delete_before(11)
+        log.cutter.delete_before(11)
     assert (log.start_offset, len(read_all(log))) == (0, 9)
-    assert len(log.delete_before(11)) == 2
+    assert len(log.cutter.delete_before(11)) == 2
 
 
 @pytest.mark.parametrize("offset", [0, 2, 4, 6, 10, 16, 18])
@@ -382,10 +382,10 @@ def test_truncate(disk: SimulatedDisk, log: Log, offset: int, flushed: bool) -> 
     if flushed:
         flush(log)
     stage(log, BATCH)
-    log.truncate(offset)
+    log.cutter.truncate(offset)
     assert log.next_offset == log.written_offset == offset
     assert [header.base_offset for header, _ in read_all(log)] == list(range(0, offset, 2))
-    log.write_staged(NOW_MS)
+    log.writer.write_staged(NOW_MS)
     assert append(log, BIG) == [offset]
     assert flush(log) == offset + 1
     assert open_log(disk.after_crash("lost").root).next_offset == offset + 1
@@ -395,17 +395,17 @@ def test_truncate_inside_a_batch_is_our_own_mistake(disk: SimulatedDisk, log: Lo
     append(log, *[BATCH] * 9)
     before = disk.files()
     with pytest.raises(AssertionError):
-        log.truncate(3)
+        log.cutter.truncate(3)
     assert disk.files() == before
 
 
 def test_truncate_outside_is_an_error_and_a_failure_is_final(disk: SimulatedDisk, log: Log) -> None:
     append(log, BATCH)
     with pytest.raises(OffsetOutOfRange):
-        log.truncate(3)
+        log.cutter.truncate(3)
     disk.fail_next("truncate")
     with pytest.raises(StorageFailed, match="truncating disk"):
-        log.truncate(0)
+        log.cutter.truncate(0)
     assert log.failed
 
 
@@ -415,7 +415,7 @@ def test_reset(disk: SimulatedDisk, log: Log, offset: int, flushed: bool) -> Non
     append(log, *[BATCH] * 9)
     if flushed:
         flush(log)
-    log.reset(offset)
+    log.cutter.reset(offset)
     assert (log.first_offset, log.start_offset, log.next_offset) == (offset, offset, offset)
     assert open_log(disk.after_crash("lost").root).next_offset == offset
     assert append(log, BATCH) == [offset]
@@ -433,7 +433,7 @@ def test_a_reset_that_is_cut_short_leaves_what_comes_before_it(disk: SimulatedDi
         flush(log)
         disk.crash_at(len(disk.operations) + operation)
         try:
-            log.reset(50)
+            log.cutter.reset(50)
         except SimulatedCrash:
             for persistence in ("lost", "kept", 1, 2, 3):
                 found = open_log(disk.after_crash(persistence).root)
@@ -447,7 +447,7 @@ def test_a_reset_that_fails_is_final(disk: SimulatedDisk, log: Log) -> None:
     append(log, BATCH)
     disk.fail_next("remove")
     with pytest.raises(StorageFailed, match="emptying disk"):
-        log.reset(9)
+        log.cutter.reset(9)
     assert log.failed
 
 
@@ -488,7 +488,7 @@ def test_an_idle_log_is_small(tmp_path: Path) -> None:
         append(log, BATCH, BATCH)
     clean_end = log.close()
     log = Log.open(OsDirectory(str(tmp_path)), config, clean_end=clean_end)
-    (segment,) = log._segments
+    (segment,) = log.chain.segments
     assert segment._file is None
     slots = [getattr(owner, name) for owner in (log, segment) for name in owner.__slots__]
     assert sum(map(sys.getsizeof, (log, segment, *slots))) < 4096

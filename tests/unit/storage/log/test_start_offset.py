@@ -88,18 +88,18 @@ def test_records_before_an_offset_are_gone_for_good(disk: SimulatedDisk, log: Lo
     with pytest.raises(OffsetOutOfRange, match="has 7 to 18"):
         log.read(6, 1, 18)
     with pytest.raises(OffsetOutOfRange, match="has 7 to 18"):
-        log.truncate(6)
+        log.cutter.truncate(6)
     assert open_log(disk.after_crash("lost").root).start_offset == 7
 
 
 def test_the_start_never_goes_back(disk: SimulatedDisk, log: Log) -> None:
     append(log, *[BATCH] * 9)
     flush(log)
-    log.delete_before(11)
+    log.cutter.delete_before(11)
     delete_records(log, 3)
     assert (log.start_offset, log.first_offset) == (8, 8)
     delete_records(log, 13)
-    assert log.delete_before(log.start_offset)
+    assert log.cutter.delete_before(log.start_offset)
     assert (log.start_offset, log.first_offset) == (13, 12)
     assert open_log(disk.root).start_offset == 13
 

@@ -145,7 +145,7 @@ def test_an_index_with_right_checksums_and_wrong_entries_is_found() -> None:
     for _ in range(4):
         append(log, make_batch(b"x" * 200))
     flush(log)
-    log._segments[-1].index.offsets[0] += 1
+    log.chain.segments[-1].index.offsets[0] += 1
     log.close()
     assert "entry 0 says" in problems(disk)["00000000000000000000.open.index"]
 

@@ -36,7 +36,7 @@ def test_sealing_is_data_then_index_then_name_then_folder() -> None:
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH)
-    log.roll()
+    log.writer.roll()
     start = len(disk.operations)
     flush(log, include_active=False)
     index_file = ["create", "truncate", "append", "flush"]
@@ -54,7 +54,7 @@ def test_an_index_without_room_does_not_stop_the_seal(caplog: pytest.LogCaptureF
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH)
-    log.roll()
+    log.writer.roll()
     disk.fail_next("append", errno.ENOSPC)
     assert flush(log) == 1
     assert [segment.sealed for segment in log.segments()] == [True, False]
@@ -66,14 +66,14 @@ def test_a_failure_is_kept_for_the_log(operation: str) -> None:
     disk = SimulatedDisk()
     log = open_log(disk.root)
     append(log, BATCH)
-    log.roll()
-    job = log.flush_job(include_active=True)
+    log.writer.roll()
+    job = log.writer.flush_job(include_active=True)
     assert job is not None
     disk.fail_next(operation)  # type: ignore[arg-type]
     job.run()
     assert job.error is not None
     with pytest.raises(StorageFailed, match="read-only"):
-        log.finish_flush(job)
+        log.writer.finish_flush(job)
 
 
 def test_removal_flushes_the_folder_first() -> None:
@@ -99,7 +99,7 @@ def test_a_removal_that_fails_is_left_to_the_next_recovery(
 def test_a_job_that_did_not_run_to_its_end_made_nothing_durable() -> None:
     log = open_log(SimulatedDisk().root)
     append(log, BATCH)
-    job = log.flush_job(include_active=True)
+    job = log.writer.flush_job(include_active=True)
     assert job is not None
     with pytest.raises(StorageFailed, match="read-only"):
-        log.finish_flush(job)
+        log.writer.finish_flush(job)

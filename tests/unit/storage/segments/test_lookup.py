@@ -210,7 +210,7 @@ def test_a_batch_that_begins_before_the_start_may_have_lost_its_newest() -> None
     append(log, make_batch(timestamp_ms=NOW_MS - 2), make_batch(timestamp_ms=NOW_MS - 9))
     assert log.max_timestamp(4) == (2, NOW_MS - 3)
     assert log.max_timestamp(6) == (4, NOW_MS - 2)
-    log.roll()
+    log.writer.roll()
     delete_records(log, 3)
     assert log.max_timestamp(4) == (3, NOW_MS - 4)
     assert log.max_timestamp(6) == (4, NOW_MS - 2)
@@ -260,7 +260,7 @@ def with_terms(*terms: int) -> Log:
     for term in terms:
         for _ in range(3):
             stage(log, make_batch(b"x" * 200, records=2), term)
-            log.write_staged(NOW_MS)
+            log.writer.write_staged(NOW_MS)
     flush(log)
     return log
 
@@ -285,12 +285,12 @@ def test_a_term_ends_where_the_next_larger_one_begins() -> None:
 def test_terms_are_found_among_many_segments_without_reading_them() -> None:
     log = with_terms(*range(0, 40, 2))
     for _ in range(2):
-        log.drop_idle_files()
+        log.chain.drop_idle_files()
     for term in range(39):
         assert log.end_offset_for_term(term) == (term // 2 * 2, (term // 2 + 1) * 6)
-        assert sum(segment.index_loaded for segment in log._segments) <= 2
+        assert sum(segment.index_loaded for segment in log.chain.segments) <= 2
         for _ in range(2):
-            log.drop_idle_files()
+            log.chain.drop_idle_files()
 
 
 def test_terms_end_among_gaps_with_what_is_left() -> None:

@@ -305,6 +305,6 @@ def test_a_write_that_could_not_be_undone_leaves_no_gap() -> None:
     with pytest.raises(DiskFull):
         append(log, BATCH)
     assert log.failed
-    log.abandon(6)
+    log.cutter.abandon(6)
     disk.mend()
     assert offsets(disk) == list(range(6))

@@ -16,7 +16,7 @@ from penstock.model.errors import Busy, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.net.outbox import FileSlice
 from penstock.protocol import penstock_pb2 as pb
-from penstock.storage.segments.reading import out_of_range
+from penstock.storage.segments.chain import out_of_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

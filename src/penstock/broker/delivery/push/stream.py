@@ -17,8 +17,13 @@ from penstock.broker.delivery.push.client_clock import ClientClock
 from penstock.broker.delivery.push.sources import Load, Source
 from penstock.coordination.delivery import push
 from penstock.coordination.delivery.push import Effect, Event, Push, PushSettings, State
-from penstock.model.delivery_errors import Parked, UnknownStream
-from penstock.model.errors import ConnectionLost, MalformedFrame, PenstockError
+from penstock.model.errors import (
+    ConnectionLost,
+    MalformedFrame,
+    Parked,
+    PenstockError,
+    UnknownStream,
+)
 from penstock.model.ids import TopicPartition
 from penstock.net.channel import Channel
 from penstock.net.clock import Clock

@@ -19,8 +19,7 @@ from penstock.broker.delivery.push.operator_parks import OperatorParks
 from penstock.broker.delivery.push.sources import Source
 from penstock.broker.delivery.push.stream import PushStream
 from penstock.coordination.delivery.push import PushSettings
-from penstock.model.delivery_errors import TooManySubscriptions, UnknownStream
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidRequest, TooManySubscriptions, UnknownStream
 from penstock.model.limits import (
     PUSH_DELIVERY_BYTES_MAX,
     PUSH_LOADS_PER_TURN_MAX,

@@ -34,8 +34,7 @@ from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.turns.fair_turns import FairTurns
 from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import ShareSettings
-from penstock.model.delivery_errors import TooManySubscriptions
-from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown
+from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown, TooManySubscriptions
 from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX, SHARES_MAX
 from penstock.net.clock import Clock

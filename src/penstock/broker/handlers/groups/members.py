@@ -31,8 +31,13 @@ from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.shared.messages import ShareHeartbeatAnswer
 from penstock.coordination.group.subscriptions import lose_member
 from penstock.coordination.group.table import GroupTable
-from penstock.model.delivery_errors import TooManySubscriptions
-from penstock.model.errors import FencedMemberEpoch, InvalidRequest, PenstockError, UnknownMember
+from penstock.model.errors import (
+    FencedMemberEpoch,
+    InvalidRequest,
+    PenstockError,
+    TooManySubscriptions,
+    UnknownMember,
+)
 from penstock.model.limits import (
     CLIENT_NAME_LENGTH_MAX,
     MEMBER_LOST_MS_MAX,

@@ -76,12 +76,16 @@ class Window:
                 self.deviations.add(each)
                 if each.expires_ms is not None:
                     self._add_timer(each.expires_ms, each.offset, each.offset + 1)
+        self._take_up(first, end, now_ms)
+        self._drop_done()
+
+    def _take_up(self, first: int, end: int, now_ms: int) -> None:
+        """What they are is known now: go on with those that could not go on without it."""
         for low, high, state in self.runs.pieces(first, end):
             if state.kind is Kind.AWAITED:
                 self.free(low, high, state.attempts, now_ms, is_doubtful=state.is_doubtful)
             elif state.kind is Kind.WAITING:
                 self._expire(low, high, now_ms)
-        self._drop_done()
 
     def forget_before(self, offset: int) -> None:
         """The log does not have them any more."""

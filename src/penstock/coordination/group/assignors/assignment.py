@@ -6,7 +6,7 @@ partitions of a topic rise, so that equal assignments compare equal and are writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +44,12 @@ def partitions_of(assignment: Assignment) -> Iterator[Partition]:
 
 def count(assignment: Assignment) -> int:
     return sum(map(len, assignment.values()))
+
+
+def are_disjoint(assignments: Collection[Assignment]) -> bool:
+    """Whether no partition is in two of them."""
+    together = {partition for each in assignments for partition in partitions_of(each)}
+    return len(together) == sum(map(count, assignments))
 
 
 def intersect(one: Assignment, other: Assignment) -> Assignment:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from penstock.coordination.group.assignors.assignment import (
     NOTHING,
     MemberSubscription,
+    are_disjoint,
     partitions_of,
 )
 from penstock.coordination.group.consumer.identity import check_leaver, check_member, check_stayer
@@ -47,8 +48,7 @@ from penstock.coordination.group.consumer.subscribed_topics import Resolution, S
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.offsets import CommittedOffset
 from penstock.coordination.group.sessions import Sessions
-from penstock.model.delivery_errors import PartitionLost
-from penstock.model.errors import CorruptLog, PenstockError, StaleMemberEpoch
+from penstock.model.errors import CorruptLog, PartitionLost, PenstockError, StaleMemberEpoch
 from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBER_LOST_MS_MAX
 
@@ -358,6 +358,7 @@ class ConsumerGroup:
             for member_id, membership in members.memberships.items()
         }
         targets = assign(assignor, members.memberships, subscriptions, resolution, members.targets)
+        assert are_disjoint(targets.values()), (self.name, assignor, targets)
         for member_id, target in targets.items():
             if member_id not in members.targets or target != members.targets[member_id]:
                 effects.record(encode_target(self.name, member_id, target))

@@ -22,8 +22,7 @@ from penstock.coordination.group.assignors.by_name import ASSIGNORS
 from penstock.coordination.group.consumer.membership import Membership
 from penstock.coordination.group.consumer.messages import TopicFacts
 from penstock.coordination.group.consumer.subscribed_topics import Resolution
-from penstock.model.delivery_errors import PartitionClaimed
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import PartitionClaimed, UnknownTopic
 
 _SHOWN_MAX: Final = 80
 

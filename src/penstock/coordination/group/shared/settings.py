@@ -12,8 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from penstock.model.delivery_errors import InconsistentSubscription, InvalidFilter
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InconsistentSubscription, InvalidFilter, InvalidRequest
 from penstock.model.limits import (
     ATTEMPTS_MAX_DEFAULT,
     BACKOFF_MS_DEFAULT,

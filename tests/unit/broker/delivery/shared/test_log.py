@@ -180,9 +180,9 @@ async def test_a_log_that_was_cut_is_looked_at_from_where_it_begins(bench: Bench
     await bench.publish(5)
     log, machine = bench.group(wanted="key = '0'")
     records = bench.partition.replica.log
-    job = records.start_offset_job(5)
+    job = records.cutter.start_offset_job(5)
     job.run()
-    records.finish_start_offset(job)
+    records.cutter.finish_start_offset(job)
     assert take_all(log, machine, 10) == [5, 6, 7, 8, 9]
 
 

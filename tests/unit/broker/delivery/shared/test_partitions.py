@@ -15,13 +15,14 @@ from penstock.broker.delivery.shared.partition import Ask, Leased
 from penstock.broker.delivery.shared.partitions import Shares, States
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.turns.fair_turns import FairTurns
-from penstock.model.delivery_errors import TooManySubscriptions, UnknownLease
 from penstock.model.errors import (
     InvalidRequest,
     InvalidTopic,
     NotLeader,
     PenstockError,
+    TooManySubscriptions,
     UnknownGroup,
+    UnknownLease,
     UnknownTopic,
 )
 from penstock.model.message_headers import EXPIRES_MS, PRIORITY

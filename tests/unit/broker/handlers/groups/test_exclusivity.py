@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.group import exclusivity as producer_claims
-from penstock.model.delivery_errors import TopicClaimed
-from penstock.model.errors import InvalidRequest, InvalidTopic, UnknownTopic
+from penstock.model.errors import InvalidRequest, InvalidTopic, TopicClaimed, UnknownTopic
 from penstock.model.limits import CLAIM_KEEP_MS, CLAIM_VALID_MS
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb

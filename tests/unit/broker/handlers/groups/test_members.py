@@ -14,17 +14,15 @@ from penstock.broker.groups.log import GroupLog
 from penstock.broker.handlers.groups import members as group_members
 from penstock.coordination.group.consumer import group as consumer
 from penstock.coordination.group.shared import group as share
-from penstock.model.delivery_errors import (
-    PartitionClaimed,
-    PartitionLost,
-    SubscriptionTaken,
-    TooManySubscriptions,
-)
 from penstock.model.errors import (
     FencedMemberEpoch,
     InvalidGroup,
     InvalidRequest,
+    PartitionClaimed,
+    PartitionLost,
     StaleMemberEpoch,
+    SubscriptionTaken,
+    TooManySubscriptions,
     UnknownMember,
     UnknownTopic,
     UnsupportedAssignor,

@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from penstock.broker.handlers.groups.shared import read_share, write_share
-from penstock.model.delivery_errors import InconsistentSubscription, InvalidFilter
 from penstock.model.errors import (
     CoordinatorLoading,
+    InconsistentSubscription,
+    InvalidFilter,
     InvalidGroup,
     InvalidRequest,
     NotCoordinator,

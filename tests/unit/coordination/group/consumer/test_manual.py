@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.coordination.group.consumer.messages import ConsumerHeartbeatAnswer
-from penstock.model.delivery_errors import PartitionClaimed
-from penstock.model.errors import InvalidRequest
+from penstock.model.errors import InvalidRequest, PartitionClaimed
 from penstock.model.limits import NAMES_PER_CALL_MAX
 from tests.kit.models.group_coordinator import Shell
 

@@ -18,7 +18,7 @@ from penstock.coordination.group.shared.settings import (
     from_json,
     to_json,
 )
-from penstock.model.delivery_errors import InconsistentSubscription, InvalidFilter
+from penstock.model.errors import InconsistentSubscription, InvalidFilter
 
 FILTERS = st.builds(
     SharedFilter,

@@ -45,7 +45,7 @@ class Thinned:
 
     def reopen(self) -> None:
         clean_end = self.log.close()
-        self.log = Log.open(self.disk.root, self.log.config, clean_end=clean_end)
+        self.log = Log.open(self.disk.root, self.log.writer.config, clean_end=clean_end)
 
     @property
     def left(self) -> list[BatchHeader]:
@@ -106,7 +106,7 @@ def test_gaps_are_read_the_same_after_a_restart() -> None:
 def test_a_gap_before_the_limit_is_empty() -> None:
     log = open_log(SimulatedDisk().root)
     append(log, *[make_batch()] * 3)
-    log.roll()
+    log.writer.roll()
     flush(log)
     thin_out(log, log.sealed_segments(), lambda _: False)
     assert log.read(0, 100, 2).length == 0

@@ -1,17 +1,11 @@
-"""What can go wrong between a group and its messages, as typed errors (`model.errors`).
+"""What can go wrong between readers and their messages: leases, claims, filters, delays, pushing.
 
-    DeliveryError   UnknownLease  PartitionClaimed  SubscriptionTaken  InconsistentSubscription
-                    TooManySubscriptions  InvalidFilter  InvalidDelay  InvalidSchedule
-                    UnknownSchedule  InvalidCredit  UnknownStream  Parked  UnknownClient
-                    TopicClaimed  NoReply  PartitionLost
-    ProducerError   ReservedProducerId
-
-The invariant: codes from 110 on, one for each.
+Not membership (`errors.groups`). The invariant: codes 110 to 126.
 """
 
 from __future__ import annotations
 
-from penstock.model.errors import PenstockError, ProducerError
+from penstock.model.errors.base import PenstockError
 
 
 class DeliveryError(PenstockError):
@@ -115,9 +109,3 @@ class PartitionLost(DeliveryError):
     reads on from the place before."""
 
     code = 126
-
-
-class ReservedProducerId(ProducerError):
-    """Brokers draw producer ids of this size for what they copy, delayed messages among it."""
-
-    code = 127
