@@ -13,7 +13,7 @@ import pytest
 import penstock
 from penstock import Client, Consumer
 from penstock.broker.broker import Broker
-from penstock.client.consuming.push_fetcher import PushFetcher
+from penstock.client.reading.pushed import Pushed
 from penstock.model.delivery_errors import Parked
 from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.net.connection import Pause
@@ -246,4 +246,4 @@ async def test_settings_that_make_no_sense_are_refused() -> None:
         await raw.create("orders")
         with pytest.raises(InvalidConfig, match="push_messages is 0"):
             mq.consumer("orders", push=True, push_messages=0)
-        assert isinstance(mq.consumer("orders", push=True)._fetcher, PushFetcher)
+        assert isinstance(mq.consumer("orders", push=True)._fetcher.source, Pushed)

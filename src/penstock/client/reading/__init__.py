@@ -1,0 +1,1 @@
+"""How messages come to a reader: from a source that asks or is pushed to, through one buffer."""
