@@ -215,7 +215,7 @@ class Consumer(Outcomes, Replying):
         self._on_end = on_end
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        fetcher = Fetcher(_source(routes, config, settings, pushes), _feed_config(settings))
+        fetcher = _fetcher(routes, config, settings, pushes)
         committer = Committer(settings.group, routes) if settings.group else None
         super().__init__(routes, fetcher, committer)
         self._reader = Reader(
@@ -471,27 +471,19 @@ def _member_settings(
     )
 
 
-def _source(
+def _fetcher(
     routes: Routes, config: ClientConfig, settings: ConsumerConfig, pushes: Pushes
-) -> Source:
-    """What brings the batches: by asking for them, or by being pushed to."""
-    if not settings.push:
-        return Asked(routes, config.backoff, config.request_timeout_s)
-    return Pushed(
-        routes,
-        config.backoff,
-        config.request_timeout_s,
-        pushes,
-        group=settings.group or "",
-        resumes_itself=settings.auto_resume,
-    )
-
-
-def _feed_config(settings: ConsumerConfig) -> FeedConfig:
-    return FeedConfig(
+) -> Fetcher:
+    """Brings the batches, by asking for them or by being pushed to."""
+    source: Source = Asked(routes, config)
+    if settings.push:
+        group, resumes_itself = settings.group or "", settings.auto_resume
+        source = Pushed(routes, config, pushes, group=group, resumes_itself=resumes_itself)
+    reading = FeedConfig(
         buffer_bytes=settings.buffer_bytes,
         credit_messages=settings.push_messages,
         max_wait_ms=settings.max_wait_ms,
         on_out_of_range=settings.on_out_of_range,
         filter=make_filter(settings.filter, settings.tags, settings.key, settings.key_prefix),
     )
+    return Fetcher(source, reading)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import ClassVar
 
-from penstock.client.concurrency.backoff import Backoff
+from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.parks import forget_park
 from penstock.client.connection.routes import Routes
 from penstock.client.reading.supply import Source, Supply
 from penstock.model.delivery_errors import Parked, UnknownStream
 from penstock.model.errors import ConnectionLost, PenstockError
-from penstock.net.channel import AnswerCallback, Channel
+from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import PING
 
@@ -34,8 +35,7 @@ class Pushed(Source):
     def __init__(
         self,
         routes: Routes,
-        backoff: Backoff,
-        timeout_s: float,
+        config: ClientConfig,
         pushes: Pushes,
         *,
         group: str = "",
@@ -44,7 +44,7 @@ class Pushed(Source):
     ) -> None:
         """resumes_itself: go on after a park as soon as this side is alive, unless an operator has
         parked it; else the reader is told, and asks for it by `resume`."""
-        super().__init__(routes, backoff, timeout_s)
+        super().__init__(routes, config)
         self.pushes = pushes
         self.group = group
         self.member_id = member_id
@@ -141,10 +141,10 @@ class CreditStream:
             pb.CALL_RESUME_PUSH, request.SerializeToString(), (), self._resumed
         )
 
-    def ping(self, answered: AnswerCallback) -> None:
-        """What the broker has sent before its answer has been heard when that comes."""
+    def ping(self, answered: Callable[[], None]) -> None:
+        """answered: is called when all that the broker has sent by now has come."""
         if not self._is_over:  # else its end is told by itself
-            self._channel.start_call(PING.number, b"", (), answered)
+            self._channel.start_call(PING.number, b"", (), partial(self._pinged, answered))
 
     def fail(self, error: PenstockError) -> None:
         """It is of no use: go on with another."""
@@ -168,6 +168,18 @@ class CreditStream:
             self.is_parked = False
         elif not isinstance(error, ConnectionLost | UnknownStream | Parked):
             self.fail(error)  # not known whether it goes on
+
+    def _pinged(
+        self, answered: Callable[[], None], error: PenstockError | None, *_: memoryview
+    ) -> None:
+        if self._is_closed:
+            return
+        try:
+            if error is not None:
+                raise error
+            answered()
+        except PenstockError as problem:
+            self.fail(problem)
 
     # --- deliveries.Receiver -------------------------------------------------------------------
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from penstock.client.concurrency.backoff import Backoff
 from penstock.client.concurrency.tasks import TaskScope
+from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import Routes
 from penstock.client.reading.buffer import Buffer
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
-from penstock.net.channel import AnswerCallback, Channel
+from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
 
 
@@ -39,8 +39,8 @@ class Stream(Protocol):
         """So much of what came by it waits for the reader no longer: as much again may come."""
         ...
 
-    def ping(self, answered: AnswerCallback) -> None:
-        """What the broker sent before it answers this has come by then."""
+    def ping(self, answered: Callable[[], None]) -> None:
+        """answered: is called when all that the broker has sent by now has come."""
         ...
 
 
@@ -106,11 +106,11 @@ class Source(ABC):
     waits_for_room: ClassVar[bool]
     """Whether it begins only while there is room: else credit bounds what comes."""
 
-    def __init__(self, routes: Routes, backoff: Backoff, timeout_s: float) -> None:
-        """timeout_s: how long a broker may take for what it can answer at once."""
+    def __init__(self, routes: Routes, config: ClientConfig) -> None:
         self.routes = routes
-        self.backoff = backoff
-        self.timeout_s = timeout_s
+        self.backoff = config.backoff
+        self.timeout_s = config.request_timeout_s
+        """How long a broker may take for what it can answer at once."""
         self.scope = TaskScope()
         self.is_closed = False
 
@@ -173,9 +173,10 @@ class Supply:
         self.is_busy = False
         self.source.stop(self)
 
-    def try_again(self) -> None:
-        """What was under way has led nowhere."""
-        self.failures += 1
+    def try_again(self, *, at_once: bool = True) -> None:
+        """What was under way has led nowhere. at_once: the first time, with a new route; from then
+        on there are waits."""
+        self.failures = max(self.failures + 1, 1 if at_once else 2)
         self.recover()
 
     def recover(self) -> None:
@@ -187,7 +188,6 @@ class Supply:
         """Find the partition's leader, and its position where that is not known, until it works."""
         source, feed = self.source, self.feed
         while feed.is_wanted:
-            # The first retry is at once, with a new route; from then on there are waits.
             await asyncio.sleep(source.backoff.wait_s(self.failures - 1))
             try:
                 refresh = self.failures > 0

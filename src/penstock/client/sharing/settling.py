@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable
 from typing import ClassVar
 
-from penstock.client.sharing.lane import Hold
+from penstock.client.sharing.holds import Hold
 from penstock.client.sharing.settler import (
     ACKNOWLEDGED,
     FAIL,

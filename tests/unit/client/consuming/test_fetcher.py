@@ -61,7 +61,7 @@ class Bench:
         filter_: pb.Filter | None = None,
     ) -> Fetcher:
         self.fetcher = Fetcher(
-            Asked(self.routes, self.config.backoff, timeout_s=1),
+            Asked(self.routes, self.config),
             FeedConfig(buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_),
         )
         return self.fetcher

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from penstock.client.sharing.buffer import LeaseBuffer
-from penstock.client.sharing.lane import Hold
-from penstock.model.errors import PenstockError
+from penstock.client.sharing.holds import Hold
 from penstock.model.ids import TopicPartition
 from penstock.records import Message, decode_messages
 from tests.kit.broker.running import batch
@@ -32,40 +31,27 @@ def messages(count: int) -> list[Message]:
 
 
 def buffer(prefetch: int = 10) -> LeaseBuffer:
-    def fail(error: PenstockError) -> None:
-        raise error
-
-    return LeaseBuffer(prefetch, None, fail)
-
-
-async def test_room_is_divided_among_the_lanes() -> None:
-    """R-DEL-6: what waits is bounded."""
-    waiting = buffer(10)
-    assert (waiting.room(), waiting.credit()) == (10, 10)
-    waiting.lane_count = 3
-    assert (waiting.room(), waiting.credit()) == (3, 3)
-    waiting.add(CountedHold(), messages(9))
-    assert waiting.room() == 1
-    waiting.lane_count = 1000
-    assert waiting.credit() == 1
+    return LeaseBuffer(prefetch, {})
 
 
 async def test_messages_are_taken_in_order_and_make_room() -> None:
+    """R-DEL-6: what waits is bounded."""
     waiting, hold = buffer(), CountedHold()
-    waiting.add(hold, messages(2))
-    waiting.has_room.clear()
-    assert waiting.take() == (hold, messages(2)[0]) or len(waiting) == 1
-    assert waiting.has_room.is_set()
-    assert hold.left_count == 1
-    assert waiting.take() is not None
+    waiting.hand_over(hold, messages(2))
+    assert waiting.room == 8
+    first, second = waiting.take(), waiting.take()
+    assert first is not None
+    assert second is not None
+    assert [message.offset for _, message in (first, second)] == [0, 1]
+    assert (hold.left_count, waiting.room) == (2, 10)
     assert waiting.take() is None
 
 
 async def test_what_is_too_late_is_not_handed_over(caplog: pytest.LogCaptureFixture) -> None:
     """R-DEL-3: it may be another's by now."""
     waiting, old, fresh = buffer(), CountedHold(age_s=9.5), CountedHold()
-    waiting.add(old, messages(2))
-    waiting.add(fresh, messages(1))
+    waiting.hand_over(old, messages(2))
+    waiting.hand_over(fresh, messages(1))
     taken = waiting.take()
     assert taken is not None
     assert taken[0] is fresh
@@ -73,9 +59,9 @@ async def test_what_is_too_late_is_not_handed_over(caplog: pytest.LogCaptureFixt
     assert "lower prefetch" in caplog.text
 
 
-async def test_what_is_gone_is_dropped() -> None:
+async def test_what_is_gone_is_withdrawn() -> None:
     waiting, gone, kept = buffer(), CountedHold(), CountedHold()
-    waiting.add(gone, messages(2))
-    waiting.add(kept, messages(1))
-    assert len(waiting.drop(lambda hold: hold is gone)) == 2
+    waiting.hand_over(gone, messages(2))
+    waiting.hand_over(kept, messages(1))
+    assert len(waiting.withdraw(lambda hold: hold is gone)) == 2
     assert (gone.left_count, kept.left_count, len(waiting)) == (2, 0, 1)
