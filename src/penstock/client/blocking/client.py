@@ -37,7 +37,7 @@ from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.config import ClientSettings
 from penstock.client.consuming.consumer import ConsumerSettings
-from penstock.client.consuming.outcomes import NotLeased
+from penstock.client.consuming.ledger import NotLeased
 from penstock.client.consuming.reader import PartitionColumns
 from penstock.client.consuming.starts import Start
 from penstock.client.producing.accumulator import Headers, Outgoing

@@ -1,6 +1,6 @@
 """Tells the broker how far a group has come: often enough, one call at a time.
 
-What may be committed is `acknowledgements`' to say. The invariant: at most one commit is under
+What may be committed is `progress`'s to say. The invariant: at most one commit is under
 way, and the next carries everything acknowledged meanwhile, so acknowledging a million messages
 costs a handful of calls.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from penstock.client.connection.routes import GROUPS, Routes
-from penstock.client.consuming.acknowledgements import Acknowledgements
+from penstock.client.consuming.progress import Progress
 from penstock.model.delivery_errors import PartitionLost
 from penstock.model.errors import (
     Busy,
@@ -32,7 +32,7 @@ from penstock.records import Message
 
 logger = logging.getLogger(__name__)
 
-# Acknowledgements gather for so long. After a crash the messages of this time come once more.
+# Progress gather for so long. After a crash the messages of this time come once more.
 COMMIT_INTERVAL_S: Final = 0.05
 # Who closes a consumer waits no longer for a broker that is gone.
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -59,7 +59,7 @@ class Committer:
         self._routes = routes
         self.member: Member | None = None
         """As whom it commits; None: as nobody, which a group without members takes."""
-        self.progress: dict[tuple[str, int], Acknowledgements] = {}
+        self.progress: dict[tuple[str, int], Progress] = {}
         # Acknowledged in other threads and not counted yet. A deque's ends are atomic.
         self._inbox: deque[Message] = deque()
         self._is_wake_due = False
@@ -226,9 +226,9 @@ class Committer:
         """Where the group's place has moved to, in the partitions where it has."""
         self._count_posted()
         return {
-            partition: acknowledgements.low
-            for partition, acknowledgements in self.progress.items()
-            if acknowledgements.is_due
+            partition: progress.low
+            for partition, progress in self.progress.items()
+            if progress.is_due
         }
 
     def _count_posted(self) -> None:

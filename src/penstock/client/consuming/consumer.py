@@ -1,7 +1,7 @@
 """Reads topics: message by message, in lists, or as columns.
 
-The face of the consuming side; `fetcher` fetches ahead, `outcomes` takes what became of messages,
-`acknowledgements` and `committer` keep a group's place, `membership` says which partitions the
+The face of the consuming side; `fetcher` fetches ahead, `ledger` takes what the reader says of
+messages, `progress` and `committer` keep a group's place, `membership` says which partitions the
 group gives. The invariant: of every partition the reader gets each message from its position on
 once and in order, until it seeks.
 """
@@ -28,13 +28,13 @@ from penstock.client.consuming.batch_feed import FeedConfig, find_offset
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.filters import make_filter
+from penstock.client.consuming.ledger import PlaceLedger
 from penstock.client.consuming.membership import MemberSettings, Membership
 from penstock.client.consuming.missing_topics import (
     MissingTopic,
     MissingTopics,
     check_missing_topic,
 )
-from penstock.client.consuming.outcomes import Outcomes
 from penstock.client.consuming.partitions import Holdings
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
@@ -197,7 +197,7 @@ class ConsumerConfig:
             _check_claims(self.partitions)
 
 
-class Consumer(Outcomes, Replying):
+class Consumer(PlaceLedger, Replying):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(

@@ -16,10 +16,10 @@ from time import time_ns
 from typing import Any
 
 from penstock.client.concurrency.turn import TURN
-from penstock.client.consuming.acknowledgements import Acknowledgements
 from penstock.client.consuming.batch_feed import Chunk
 from penstock.client.consuming.damage import damaged, one_by_one
 from penstock.client.consuming.fetcher import Fetcher
+from penstock.client.consuming.progress import Progress
 from penstock.model.errors import BatchError
 from penstock.records import Columns, Message, decode_columns, decode_unexpired, expiry_ms
 
@@ -122,7 +122,7 @@ class Reader:
     def __init__(
         self,
         fetcher: Fetcher,
-        progress: Mapping[tuple[str, int], Acknowledgements],
+        progress: Mapping[tuple[str, int], Progress],
         source: Any,
         on_skipped: Callable[[], None] | None = None,
     ) -> None:

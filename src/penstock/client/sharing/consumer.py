@@ -27,10 +27,10 @@ from penstock.client.requests.replies import Replying
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper
 from penstock.client.sharing.lease_feed import LeaseFeed
+from penstock.client.sharing.ledger import LeaseLedger
 from penstock.client.sharing.membership import ShareMembership
 from penstock.client.sharing.settings import SharedConsumerConfig
 from penstock.client.sharing.settler import ABANDON, RELEASE, Outcome, Settler
-from penstock.client.sharing.settling import Settling
 from penstock.model.errors import ClientClosed, InvalidRequest, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 _CLOSE_TIMEOUT_S: Final = 5.0
 
 
-class SharedConsumer(Settling, Replying):
+class SharedConsumer(LeaseLedger, Replying):
     """Made by `Client.subscribe(..., shared=True)`; begins when it is entered or first read."""
 
     def __init__(

@@ -26,7 +26,7 @@ from penstock.records import Message
 logger = logging.getLogger(__name__)
 
 
-class Settling:
+class LeaseLedger:
     """For a consumer: what `message.ack()` and the others call."""
 
     group_counts_attempts: ClassVar = True

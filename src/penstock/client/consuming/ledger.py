@@ -1,8 +1,9 @@
 """What became of messages, for consumers that have their partitions for themselves.
 
 A group has one place in a partition, and nothing of single messages: so attempts are counted here,
-in this process. Shared groups count on the broker (`settling`). The invariant: a message that is
-rejected is durably among the group's dead letters before it is acknowledged (R-DEL-9).
+in this process; of leased messages (`sharing.ledger`) the broker counts them. The invariant: a
+message that is rejected is durably among the group's dead letters before it is acknowledged
+(R-DEL-9).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class NotLeased:
         )
 
 
-class Outcomes(NotLeased):
+class PlaceLedger(NotLeased):
     """For a consumer: what `message.ack()` and the others call."""
 
     group_counts_attempts: ClassVar = False
