@@ -96,8 +96,8 @@ CLIENT: Final = (
     outside(
         "outcomes that could not be told are lost",
         _SETTLER,
-        "                self._outcomes = {**outcomes, **self._outcomes}\n",
-        "",
+        "            if error.retriable:\n                self._outcomes",
+        "            if False:\n                self._outcomes",
         _SETTLER_TESTS,
     ),
     outside(

@@ -216,7 +216,7 @@ class Consumer(PlaceLedger, Replying):
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
         fetcher = _fetcher(routes, config, settings, pushes)
-        committer = Committer(settings.group, routes) if settings.group else None
+        committer = Committer(settings.group, routes, config.backoff) if settings.group else None
         super().__init__(routes, fetcher, committer)
         self._reader = Reader(
             self._fetcher,
