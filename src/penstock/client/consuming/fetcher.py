@@ -29,7 +29,7 @@ class Fetcher:
         self._config = config
         self.feeds: dict[tuple[str, int], BatchFeed] = {}
         self.buffer: Buffer[Chunk] = Buffer(
-            config.buffer_bytes, lambda chunk: chunk.size_bytes, self.feeds
+            config.buffer_bytes, self.feeds, lambda chunk: chunk.size_bytes
         )
         # Those with a failure to raise, in the order in which they failed.
         self._failed: deque[BatchFeed] = deque()

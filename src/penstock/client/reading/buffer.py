@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar
 
 ItemT = TypeVar("ItemT")
@@ -31,9 +31,13 @@ class Buffer(Generic[ItemT]):
     """Of one consumer."""
 
     def __init__(
-        self, limit: int, size_of: Callable[[ItemT], int], feeds: Mapping[tuple[str, int], Fed]
+        self,
+        limit: int,
+        feeds: Mapping[tuple[str, int], Fed],
+        size_of: Callable[[ItemT], int] | None = None,
     ) -> None:
-        """feeds: those among which the limit is divided, now and later."""
+        """feeds: those among which the limit is divided, now and later. size_of: what one counts;
+        None: each is one."""
         self._limit = limit
         self._size_of = size_of
         self._feeds = feeds
@@ -59,10 +63,9 @@ class Buffer(Generic[ItemT]):
         """How much one feed may have on its way: all of them ask at the same time."""
         return max(self._limit // max(len(self._feeds), 1), 1)
 
-    def add(self, items: Iterable[ItemT]) -> None:
-        for item in items:
-            self._items.append(item)
-            self._used += self._size_of(item)
+    def add(self, items: Collection[ItemT]) -> None:
+        self._items.extend(items)
+        self._used += self._total(items)
         self._news.set()
 
     def take(self) -> ItemT | None:
@@ -70,7 +73,7 @@ class Buffer(Generic[ItemT]):
         if not self._items:
             return None
         item = self._items.popleft()
-        self._release(self._size_of(item))
+        self._release(1 if self._size_of is None else self._size_of(item))
         return item
 
     def drop(self, is_gone: Callable[[ItemT], bool]) -> list[ItemT]:
@@ -78,7 +81,7 @@ class Buffer(Generic[ItemT]):
         dropped = [item for item in self._items if is_gone(item)]
         if dropped:
             self._items = deque(item for item in self._items if not is_gone(item))
-            self._release(sum(map(self._size_of, dropped)))
+            self._release(self._total(dropped))
         return dropped
 
     def wake(self) -> None:
@@ -90,10 +93,13 @@ class Buffer(Generic[ItemT]):
         self._news.clear()
         await self._news.wait()
 
+    def _total(self, items: Collection[ItemT]) -> int:
+        return len(items) if self._size_of is None else sum(map(self._size_of, items))
+
     def _release(self, size: int) -> None:
-        was_full = self.room <= 0
+        before = self._used
         self._used -= size
-        if was_full and self.room > 0 and not self._is_room_told:
+        if before >= self._limit > self._used and not self._is_room_told:
             # A turn later: the reader may be taking more, which is then asked for together.
             self._is_room_told = True
             self._loop.call_soon(self._tell_room)

@@ -91,6 +91,20 @@ class Pushed(Source):
 class CreditStream:
     """One stream of one partition, and the credit that is to be given back."""
 
+    __slots__ = (
+        "_channel",
+        "_credit_bytes",
+        "_credit_messages",
+        "_is_closed",
+        "_owed_bytes",
+        "_owed_messages",
+        "_source",
+        "_stream",
+        "is_parked",
+        "is_parked_by_operator",
+        "supply",
+    )
+
     def __init__(
         self, source: Pushed, supply: Supply, channel: Channel, request: pb.OpenPushRequest
     ) -> None:

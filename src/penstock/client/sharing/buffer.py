@@ -23,21 +23,22 @@ class LeaseBuffer(Buffer[Leased]):
     """Of one consumer."""
 
     def __init__(self, prefetch: int, feeds: Mapping[tuple[str, int], Fed]) -> None:
-        super().__init__(prefetch, lambda _: 1, feeds)
+        super().__init__(prefetch, feeds)
         self.lease_s = 0.0
         """How long leases are, when one has come."""
         self.has_leased = asyncio.Event()
 
-    def hand_over(self, hold: Hold, messages: Sequence[Message]) -> None:
+    def add_leased(self, hold: Hold, messages: Sequence[Message]) -> None:
         """These wait for the reader from now on."""
         self.lease_s = hold.lease_s
         self.has_leased.set()
         self.add([(hold, message) for message in messages])
 
-    def take(self) -> Leased | None:
+    def take_leased(self) -> Leased | None:
+        """The next one whose lease still runs, if there is one."""
         now_s = self._loop.time()
-        while (taken := super().take()) is not None:
-            hold, _ = taken
+        while (taken := self.take()) is not None:
+            hold = taken[0]
             hold.left()
             if now_s < hold.expires_at_s:
                 return taken

@@ -218,7 +218,7 @@ class SharedConsumer(LeaseLedger, Replying):
             await self._buffer.wait()
 
     def _take(self) -> Message | None:
-        taken = self._buffer.take()
+        taken = self._buffer.take_leased()
         if taken is None:
             return None
         hold, message = taken

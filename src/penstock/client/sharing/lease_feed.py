@@ -117,7 +117,7 @@ class LeaseFeed:
         if answer.leases:
             leased_s = self._asked_at_s + answer.waited_ms / 1000
             hold = Hold(self._partition, answer.leases, leased_s, answer.lease_ms / 1000)
-            self._buffer.hand_over(hold, self._decode(payload))
+            self._buffer.add_leased(hold, self._decode(payload))
         return True
 
     def opening(self) -> pb.OpenPushRequest:
@@ -170,7 +170,7 @@ class LeaseFeed:
         self.supply.failures = 0
         messages = self._decode(payload)
         hold.arrived(len(messages))
-        self._buffer.hand_over(hold, messages)
+        self._buffer.add_leased(hold, messages)
 
     def _decode(self, payload: memoryview) -> list[Message]:
         return decode_messages(payload, *self._partition, 0, self._message_source)

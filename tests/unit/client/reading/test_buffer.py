@@ -23,7 +23,7 @@ class Feed:
 
 def buffer(limit: int, feeds: int = 1) -> tuple[Buffer[bytes], dict[tuple[str, int], Feed]]:
     fed = {("orders", number): Feed() for number in range(feeds)}
-    return Buffer(limit, len, fed), fed
+    return Buffer(limit, fed, len), fed
 
 
 async def test_room_is_divided_among_the_feeds() -> None:

@@ -16,10 +16,10 @@ from penstock.broker.broker import Broker
 from penstock.client.reading.pushed import Pushed
 from penstock.model.delivery_errors import Parked
 from penstock.model.errors import InvalidConfig, UnknownTopic
-from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.client.standstill import stall
 from tests.kit.simulated_disk import SimulatedDisk
 
 
@@ -54,20 +54,6 @@ async def until(raw: RawClient, condition: Callable[[pb.ListClientsResponse.Clie
     async with asyncio.timeout(10):
         while not condition(await record(raw)):
             pass
-
-
-def stall(mq: Client) -> Callable[[], None]:
-    """Let the client's process stand still, as far as a broker can see; returns how it goes on."""
-    assert mq._connected is not None
-    connections = [channel.connection for channel in mq._connected.links._open_channels]
-    for connection in connections:
-        connection.pause_reading(Pause.DRAINING)
-
-    def go_on() -> None:
-        for connection in connections:
-            connection.resume_reading(Pause.DRAINING)
-
-    return go_on
 
 
 async def test_the_same_loop_reads_what_is_pushed() -> None:

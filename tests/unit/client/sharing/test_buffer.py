@@ -37,22 +37,22 @@ def buffer(prefetch: int = 10) -> LeaseBuffer:
 async def test_messages_are_taken_in_order_and_make_room() -> None:
     """R-DEL-6: what waits is bounded."""
     waiting, hold = buffer(), CountedHold()
-    waiting.hand_over(hold, messages(2))
+    waiting.add_leased(hold, messages(2))
     assert waiting.room == 8
-    first, second = waiting.take(), waiting.take()
+    first, second = waiting.take_leased(), waiting.take_leased()
     assert first is not None
     assert second is not None
     assert [message.offset for _, message in (first, second)] == [0, 1]
     assert (hold.left_count, waiting.room) == (2, 10)
-    assert waiting.take() is None
+    assert waiting.take_leased() is None
 
 
 async def test_what_is_too_late_is_not_handed_over(caplog: pytest.LogCaptureFixture) -> None:
     """R-DEL-3: it may be another's by now."""
     waiting, old, fresh = buffer(), CountedHold(age_s=9.5), CountedHold()
-    waiting.hand_over(old, messages(2))
-    waiting.hand_over(fresh, messages(1))
-    taken = waiting.take()
+    waiting.add_leased(old, messages(2))
+    waiting.add_leased(fresh, messages(1))
+    taken = waiting.take_leased()
     assert taken is not None
     assert taken[0] is fresh
     assert (old.left_count, fresh.left_count) == (2, 1)
@@ -61,7 +61,7 @@ async def test_what_is_too_late_is_not_handed_over(caplog: pytest.LogCaptureFixt
 
 async def test_what_is_gone_is_withdrawn() -> None:
     waiting, gone, kept = buffer(), CountedHold(), CountedHold()
-    waiting.hand_over(gone, messages(2))
-    waiting.hand_over(kept, messages(1))
+    waiting.add_leased(gone, messages(2))
+    waiting.add_leased(kept, messages(1))
     assert len(waiting.withdraw(lambda hold: hold is gone)) == 2
     assert (gone.left_count, kept.left_count, len(waiting)) == (2, 0, 1)

@@ -44,8 +44,8 @@ async def test_what_waits_too_long_is_given_back() -> None:
     """R-DEL-3: others may be idle, and no attempt is counted."""
     bench = Bench()
     old, fresh = decode_messages(batch([b"old", b"fresh"]), "jobs", 0, 0)
-    bench.buffer.hand_over(lease(4.9), [old])
-    bench.buffer.hand_over(lease(1.0), [fresh])
+    bench.buffer.add_leased(lease(4.9), [old])
+    bench.buffer.add_leased(lease(1.0), [fresh])
     assert bench.look() == [(0, RELEASE)]
     assert len(bench.buffer) == 1
     assert bench.look() == []

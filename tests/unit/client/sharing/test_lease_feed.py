@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
@@ -26,11 +26,11 @@ from penstock.model.delivery_errors import Parked
 from penstock.model.errors import NotLeader, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.net.channel import AnswerCallback
-from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
 from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.client.standstill import stall
 
 
 @contextlib.asynccontextmanager
@@ -73,20 +73,6 @@ async def until_state(raw: RawClient, name: str, state: str) -> pb.ListClientsRe
         while (found := await record(raw, name)).state != state:
             pass
     return found
-
-
-def stall(mq: Client) -> Callable[[], None]:
-    """Let the client's process stand still, as far as a broker can see; returns how it goes on."""
-    assert mq._connected is not None
-    connections = [channel.connection for channel in mq._connected.links._open_channels]
-    for connection in connections:
-        connection.pause_reading(Pause.DRAINING)
-
-    def go_on() -> None:
-        for connection in connections:
-            connection.resume_reading(Pause.DRAINING)
-
-    return go_on
 
 
 async def test_the_same_loop_takes_what_is_pushed() -> None:
@@ -331,7 +317,7 @@ async def test_no_more_is_asked_for_than_there_is_room_for() -> None:
     bench.leader.answer(count=3)
     assert await bench.asked(2) == [10, 3], "it is full"
     for _ in range(4):
-        assert bench.buffer.take() is not None
+        assert bench.buffer.take_leased() is not None
     assert await bench.asked(3) == [10, 3, 4]
 
 
