@@ -17,7 +17,7 @@ from penstock.client.connection.routes import Routes
 from penstock.client.consuming.damage import sound_part
 from penstock.client.consuming.starts import OutOfRange, Start, find_request
 from penstock.client.reading.buffer import Buffer
-from penstock.client.reading.supply import Question, Source, Stream, Supply
+from penstock.client.reading.supply import Credit, Question, Source, Stream, Supply
 from penstock.model.errors import (
     OffsetOutOfRange,
     PenstockError,
@@ -71,9 +71,8 @@ class Chunk(NamedTuple):
     payload: memoryview
     start_offset: int
     next_offset: int
-    # By which it was pushed, and the credit that it took.
-    stream: Stream | None = None
-    credit_messages: int = 0
+    # What it took, if it was pushed.
+    credit: Credit | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -181,7 +180,7 @@ class BatchFeed:
     def on_answer(self, envelope: memoryview, payload: memoryview) -> bool:
         answer = parse(pb.FetchResponse, envelope)
         is_further = self._take_in(
-            payload, has_gaps=answer.compacted, next_offset=answer.next_offset
+            payload, None, has_gaps=answer.compacted, next_offset=answer.next_offset
         )
         # Less, and asking again at once would be a busy loop.
         waited_s = self._clock() - self._asked_at_s
@@ -197,24 +196,19 @@ class BatchFeed:
             filter=self._config.filter,
         )
 
-    def on_delivery(self, stream: Stream, request: pb.DeliverRequest, payload: memoryview) -> None:
+    def on_delivery(self, request: pb.DeliverRequest, payload: memoryview, credit: Credit) -> None:
         # Not when it was opened: one that ends at once, again and again, needs its waits.
         self.supply.failures = 0
+        next_offset = request.next_offset
         if payload or self._config.filter is not None:
-            self._take_in(
-                payload,
-                stream,
-                request.messages,
-                has_gaps=request.has_gaps,
-                next_offset=request.next_offset,
-            )
-        self.fetch_offset = max(self.fetch_offset, request.next_offset)
+            self._take_in(payload, credit, has_gaps=request.has_gaps, next_offset=next_offset)
+        self.fetch_offset = max(self.fetch_offset, next_offset)
 
     def on_withdrawn(self, stream: Stream, deliveries: Collection[int]) -> None:
         """Nobody else reads the partition: what came is still this reader's."""
 
     def on_stream_end(self, stream: Stream, error: PenstockError) -> None:
-        """So it is then."""
+        """What has come by it is good all the same."""
 
     def on_parked(self, error: PenstockError) -> None:
         self.fail(error)
@@ -222,8 +216,7 @@ class BatchFeed:
     def _take_in(
         self,
         payload: memoryview,
-        stream: Stream | None = None,
-        credit_messages: int = 0,
+        credit: Credit | None,
         *,
         has_gaps: bool,
         next_offset: int,
@@ -244,15 +237,8 @@ class BatchFeed:
         is_further = next_offset > self.fetch_offset
         if is_further:
             start_offset, self.fetch_offset = self.fetch_offset, next_offset
-            generation = self.supply.generation
             chunk = Chunk(
-                self,
-                generation,
-                payload[:length],
-                start_offset,
-                next_offset,
-                stream,
-                credit_messages,
+                self, self.supply.generation, payload[:length], start_offset, next_offset, credit
             )
             self._buffer.add((chunk,))
         if error is not None:

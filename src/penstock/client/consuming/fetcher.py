@@ -91,8 +91,8 @@ class Fetcher:
     def take(self) -> Chunk | None:
         """The next chunk, or None if there is none now."""
         chunk = self.buffer.take()
-        if chunk is not None and chunk.stream is not None:
-            chunk.stream.give_back(chunk.credit_messages, len(chunk.payload))
+        if chunk is not None and chunk.credit is not None:
+            chunk.credit.give_back()
         return chunk
 
     def raise_failure(self) -> None:

@@ -1,1 +1,2 @@
-"""How messages come to a reader: from a source that asks or is pushed to, through one buffer."""
+"""What readers of both kinds have in common: messages come from a source that asks or is pushed to,
+wait in one buffer, and what is said of them is in a ledger, of which a teller tells brokers."""

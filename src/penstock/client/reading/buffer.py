@@ -8,23 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sized
+from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
-
-
-class Fed(Protocol):
-    """A feed of the consumer."""
-
-    @property
-    def supply(self) -> Supplied: ...
-
-
-class Supplied(Protocol):
-    """Its supply."""
-
-    def go_on(self) -> None: ...
 
 
 class Buffer(Generic[ItemT]):
@@ -33,7 +20,7 @@ class Buffer(Generic[ItemT]):
     def __init__(
         self,
         limit: int,
-        feeds: Mapping[tuple[str, int], Fed],
+        feeds: Sized,
         size_of: Callable[[ItemT], int] | None = None,
     ) -> None:
         """feeds: those among which the limit is divided, now and later. size_of: what one counts;
@@ -45,7 +32,8 @@ class Buffer(Generic[ItemT]):
         self._used = 0
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._is_room_told = False
+        # Who wants to know when there is room again. A dict: in the order of asking.
+        self._waiting: dict[Callable[[], None], None] = {}
 
     def __len__(self) -> int:
         return len(self._items)
@@ -84,6 +72,10 @@ class Buffer(Generic[ItemT]):
             self._release(self._total(dropped))
         return dropped
 
+    def when_room(self, tell: Callable[[], None]) -> None:
+        """Have it called, once, when there is room again, of which there is none now."""
+        self._waiting[tell] = None
+
     def wake(self) -> None:
         """There is something for the reader to know."""
         self._news.set()
@@ -99,12 +91,11 @@ class Buffer(Generic[ItemT]):
     def _release(self, size: int) -> None:
         before = self._used
         self._used -= size
-        if before >= self._limit > self._used and not self._is_room_told:
+        if before >= self._limit > self._used and self._waiting:
             # A turn later: the reader may be taking more, which is then asked for together.
-            self._is_room_told = True
             self._loop.call_soon(self._tell_room)
 
     def _tell_room(self) -> None:
-        self._is_room_told = False
-        for feed in list(self._feeds.values()):
-            feed.supply.go_on()
+        waiting, self._waiting = self._waiting, {}
+        for tell in waiting:
+            tell()

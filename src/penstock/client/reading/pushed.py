@@ -17,7 +17,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.parks import forget_park
 from penstock.client.connection.routes import Routes
-from penstock.client.reading.supply import Source, Supply
+from penstock.client.reading.supply import Credit, Source, Supply
 from penstock.model.delivery_errors import Parked, UnknownStream
 from penstock.model.errors import ConnectionLost, PenstockError
 from penstock.net.channel import Channel
@@ -93,8 +93,8 @@ class CreditStream:
 
     __slots__ = (
         "_channel",
-        "_credit_bytes",
-        "_credit_messages",
+        "_half_bytes",
+        "_half_messages",
         "_is_closed",
         "_owed_bytes",
         "_owed_messages",
@@ -113,8 +113,9 @@ class CreditStream:
         self.is_parked_by_operator = False
         self._source = source
         self._channel = channel
-        self._credit_messages = request.credit_messages
-        self._credit_bytes = request.credit_bytes
+        # Of all its credit.
+        self._half_messages = request.credit_messages / 2
+        self._half_bytes = request.credit_bytes / 2
         # What waits for the reader no longer, and was not given back.
         self._owed_messages = 0
         self._owed_bytes = 0
@@ -134,11 +135,9 @@ class CreditStream:
         """Let the broker push as much again, in large pieces: half of the credit is always its."""
         self._owed_messages += messages
         self._owed_bytes += size_bytes
-        is_much = (
-            self._owed_messages >= self._credit_messages / 2
-            or self._owed_bytes >= self._credit_bytes / 2
-        )
-        if not is_much or self._is_over:
+        if self._owed_messages < self._half_messages and self._owed_bytes < self._half_bytes:
+            return
+        if self._is_over:
             return
         request = pb.GiveCreditRequest(
             stream=self._stream.number, messages=self._owed_messages, bytes=self._owed_bytes
@@ -199,7 +198,8 @@ class CreditStream:
 
     def on_delivery(self, request: pb.DeliverRequest, payload: memoryview) -> None:
         try:
-            self.supply.feed.on_delivery(self, request, payload)
+            credit = Credit(self, request.messages, len(payload))
+            self.supply.feed.on_delivery(request, payload, credit)
         except PenstockError as error:
             self.fail(error)
 

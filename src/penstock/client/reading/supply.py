@@ -37,11 +37,41 @@ class Stream(Protocol):
 
     def give_back(self, messages: int, size_bytes: int) -> None:
         """So much of what came by it waits for the reader no longer: as much again may come."""
-        ...
 
     def ping(self, answered: Callable[[], None]) -> None:
         """answered: is called when all that the broker has sent by now has come."""
-        ...
+
+
+class Credit:
+    """What one delivery took of its stream's, until the reader has room for as much again."""
+
+    __slots__ = ("_messages", "_size_bytes", "_waiting", "stream")
+
+    def __init__(self, stream: Stream, messages: int, size_bytes: int) -> None:
+        self.stream = stream
+        self._messages = messages
+        self._size_bytes = size_bytes
+        # Of its messages, where they wait one by one.
+        self._waiting = 0
+
+    def arrived(self, messages: int) -> None:
+        """So many wait for the reader, each for itself."""
+        self._waiting = messages
+        if not messages:
+            self.give_back()
+
+    def one_left(self) -> None:
+        """One of them waits no longer: it was taken, or given back."""
+        self._waiting -= 1
+        if self._waiting:
+            self._messages -= 1
+            self.stream.give_back(1, 0)
+        else:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """All that is left of it: its bytes, and what was paid for messages that are not there."""
+        self.stream.give_back(self._messages, self._size_bytes)
 
 
 class Feed(Protocol):
@@ -50,24 +80,19 @@ class Feed(Protocol):
     @property
     def is_wanted(self) -> bool:
         """Whether more is to come."""
-        ...
 
     @property
     def needs_position(self) -> bool:
         """Whether it has to be found out first where to go on."""
-        ...
 
     async def find_position(self) -> None:
         """Find out where to go on."""
-        ...
 
     def fail(self, error: PenstockError) -> None:
         """It cannot go on by itself: the reader has to be told."""
-        ...
 
     def on_error(self, error: PenstockError) -> None:
         """What was under way has ended by this: try again, or fail."""
-        ...
 
     # --- asked ---------------------------------------------------------------------------------
 
@@ -75,29 +100,24 @@ class Feed(Protocol):
 
     def on_answer(self, envelope: memoryview, payload: memoryview) -> bool:
         """Whether the next question is worth asking at once."""
-        ...
 
     # --- pushed --------------------------------------------------------------------------------
 
     def opening(self) -> pb.OpenPushRequest:
         """What is to be pushed, and with how much credit."""
-        ...
 
     def on_delivery(
-        self, stream: Stream, request: pb.DeliverRequest, payload: memoryview
+        self, request: pb.DeliverRequest, payload: memoryview, credit: Credit
     ) -> None: ...
 
     def on_withdrawn(self, stream: Stream, deliveries: Collection[int]) -> None:
         """Nothing of these is this client's any more, if they came at all."""
-        ...
 
     def on_stream_end(self, stream: Stream, error: PenstockError) -> None:
         """Nothing more comes by it; `on_error` is told next."""
-        ...
 
     def on_parked(self, error: PenstockError) -> None:
         """Nothing more comes until the reader asks for it, who is to be told so."""
-        ...
 
 
 class Source(ABC):
@@ -159,7 +179,8 @@ class Supply:
         if self.is_busy or self._is_recovering or source.is_closed or not self.feed.is_wanted:
             return
         if source.waits_for_room and self._buffer.room <= 0:
-            return  # the buffer says when there is some
+            self._buffer.when_room(self.go_on)
+            return
         channel = self._channel
         if channel is None or channel.connection.is_closed or self.feed.needs_position:
             self.recover()

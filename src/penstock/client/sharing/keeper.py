@@ -12,8 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.client.sharing.buffer import LeaseBuffer
-from penstock.client.sharing.holds import Hold
+from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.settler import EXTEND, RELEASE, Outcome
 from penstock.model.ids import TopicPartition
 

@@ -13,9 +13,8 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from penstock.client.reading.supply import Question, Source, Stream, Supply
-from penstock.client.sharing.buffer import LeaseBuffer
-from penstock.client.sharing.holds import Hold, PushedHold
+from penstock.client.reading.supply import Credit, Question, Source, Stream, Supply
+from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.settings import SharedConsumerConfig
 from penstock.model.errors import BatchError, ConnectionLost, PenstockError
 from penstock.model.ids import TopicPartition
@@ -55,7 +54,7 @@ class LeaseFeed:
         self._asked_at_s = 0.0
         self._loop = asyncio.get_running_loop()
         # Deliveries that came late, until it is known that they are still this member's.
-        self._late: list[tuple[PushedHold, memoryview]] = []
+        self._late: list[tuple[Hold, memoryview]] = []
 
     def leave(self) -> None:
         """Lease no more. What was asked for still comes: the broker may have leased it by now, and
@@ -129,31 +128,36 @@ class LeaseFeed:
             credit_bytes=self._settings.buffer_bytes,
         )
 
-    def on_delivery(self, stream: Stream, request: pb.DeliverRequest, payload: memoryview) -> None:
+    def on_delivery(self, request: pb.DeliverRequest, payload: memoryview, credit: Credit) -> None:
         now_s = self._loop.time()
-        hold = PushedHold(self._partition, stream, request, len(payload), now_s)
-        if not self._late and not hold.is_late(request.timeout_ms, now_s):
+        # It may have waited for this process, or for the network, longer than the lease is.
+        leased_s = min(request.leased_at_ms / 1000, now_s) if request.leased_at_ms else now_s
+        lease_s = request.lease_ms / 1000
+        hold = Hold(self._partition, request.leases, leased_s, lease_s, credit, request.delivery)
+        # The broker may have given up waiting for its answer.
+        is_late = request.timeout_ms and now_s - leased_s >= request.timeout_ms / 1000
+        if not self._late and not is_late:
             self._arrived(hold, payload)
             return
         # That it was withdrawn may be on its way behind it: what the broker answers to a question
         # comes behind that too. It is asked behind the delivery's answer, which ends the time in
         # which it can be withdrawn.
         if not self._late:
-            self._loop.call_soon(stream.ping, self._late_are_ours)
+            self._loop.call_soon(credit.stream.ping, self._late_are_ours)
         self._late.append((hold, payload))
 
     def on_withdrawn(self, stream: Stream, deliveries: Collection[int]) -> None:
-        self._withdraw(stream, lambda hold: hold.delivery in deliveries)
+        self._buffer.withdraw(lambda hold: hold.came_by(stream) and hold.delivery in deliveries)
         for hold, _ in self._late:
-            if hold.delivery in deliveries:
-                hold.arrived(0)
+            if hold.delivery in deliveries and hold.credit is not None:
+                hold.credit.give_back()
         self._late = [one for one in self._late if one[0].delivery not in deliveries]
 
     def on_stream_end(self, stream: Stream, error: PenstockError) -> None:
         self._late.clear()
         if isinstance(error, ConnectionLost):
             # All that this member held went back with the connection.
-            self._withdraw(stream, lambda _: True)
+            self._buffer.withdraw(lambda hold: hold.came_by(stream))
 
     def on_parked(self, error: PenstockError) -> None:
         self._on_failure(error)
@@ -165,18 +169,10 @@ class LeaseFeed:
         for hold, payload in late:
             self._arrived(hold, payload)
 
-    def _arrived(self, hold: PushedHold, payload: memoryview) -> None:
+    def _arrived(self, hold: Hold, payload: memoryview) -> None:
         # Not when the stream was opened: one that ends at once, again and again, needs its waits.
         self.supply.failures = 0
-        messages = self._decode(payload)
-        hold.arrived(len(messages))
-        self._buffer.add_leased(hold, messages)
+        self._buffer.add_leased(hold, self._decode(payload))
 
     def _decode(self, payload: memoryview) -> list[Message]:
         return decode_messages(payload, *self._partition, 0, self._message_source)
-
-    def _withdraw(self, stream: Stream, is_gone: Callable[[PushedHold], bool]) -> None:
-        """Of what this stream has brought."""
-        self._buffer.withdraw(
-            lambda hold: isinstance(hold, PushedHold) and hold.stream is stream and is_gone(hold)
-        )

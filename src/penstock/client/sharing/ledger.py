@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import ClassVar
 
 from penstock.client.reading.ledger import Ledger
-from penstock.client.sharing.holds import Hold
+from penstock.client.sharing.buffer import Hold
 from penstock.client.sharing.settler import (
     ACKNOWLEDGED,
     FAIL,

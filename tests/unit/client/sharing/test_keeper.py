@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.client.sharing.buffer import LeaseBuffer
-from penstock.client.sharing.holds import Hold
+from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper, Place
 from penstock.client.sharing.settler import EXTEND, RELEASE, Kind, Outcome
 from penstock.model.ids import TopicPartition
