@@ -8,8 +8,8 @@ from tests.mutations.mutation import outside
 
 _SENDER: Final = "client/producing/sender.py"
 _SENDER_TESTS: Final = "tests/unit/client/producing/test_sender.py"
-_PLACE: Final = "client/consuming/acknowledgements.py"
-_PLACE_TESTS: Final = "tests/unit/client/consuming/test_acknowledgements.py"
+_PLACE: Final = "client/consuming/progress.py"
+_PLACE_TESTS: Final = "tests/unit/client/consuming/test_progress.py"
 _COMMITTER: Final = "client/consuming/committer.py"
 _COMMITTER_TESTS: Final = "tests/unit/client/consuming/test_committer.py"
 _SETTLER: Final = "client/sharing/settler.py"
@@ -77,7 +77,7 @@ CLIENT: Final = (
         "        return offset <= self.low or offset in self._ahead",
         _PLACE_TESTS,
         _COMMITTER_TESTS,
-        "tests/unit/client/consuming/test_outcomes.py",
+        "tests/unit/client/consuming/test_ledger.py",
     ),
     outside(
         "a place counts as committed that moved meanwhile",
@@ -96,8 +96,8 @@ CLIENT: Final = (
     outside(
         "outcomes that could not be told are lost",
         _SETTLER,
-        "                self._outcomes = {**outcomes, **self._outcomes}\n",
-        "",
+        "            if error.retriable:\n                self._outcomes",
+        "            if False:\n                self._outcomes",
         _SETTLER_TESTS,
     ),
     outside(

@@ -47,7 +47,6 @@ SEVERAL: Final = {
     "client.client.Client": "The verbs, and the connection that they share.",
     "client.consuming.consumer.Consumer": "Reading, and what the reader says of each message.",
     "client.consuming.membership.Membership": "Heartbeats, what is held, and what is told of it.",
-    "client.consuming.push_fetcher.PushFetcher": "Feeds, and whether they are asked or pushed.",
     "client.producing.sender.Sender": "Batches on their way, and the identity they go under.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "client.sharing.consumer.SharedConsumer": "Reading, and what the reader says of each message.",

@@ -106,7 +106,7 @@ def _cut_off(mq: penstock.Client, consumer: Consumer) -> None:
     connected = mq._connection()
     for task in (*consumer._membership._scope._tasks, *consumer._scope._tasks):
         task.cancel()
-    for task in (*connected.scope._tasks, *consumer._fetcher._scope._tasks):
+    for task in (*connected.scope._tasks, *consumer._fetcher.source.scope._tasks):
         task.cancel()
     connected.links._closed = True
     for channel in list(connected.links._open_channels):

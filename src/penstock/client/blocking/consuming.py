@@ -23,7 +23,7 @@ from penstock.client.blocking.facade import (
 from penstock.client.client import Client
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.consuming.consumer import Consumer, ConsumerSettings
-from penstock.client.consuming.outcomes import NotLeased
+from penstock.client.consuming.ledger import NotLeased
 from penstock.client.sharing.consumer import SharedConsumer
 from penstock.client.sharing.settings import SharedConsumerSettings
 from penstock.model.ids import TopicPartition

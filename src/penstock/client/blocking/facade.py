@@ -3,9 +3,9 @@
     class BlockingSchedules(Facade[Schedules]):
         put = waits(Schedules.put)
 
-Parameters, types and docstring are those of the verb. Not what differs between the two sides: that
-is written out where it does. The invariant: what a verb does happens in the loop's thread, and has
-ended, or is being cancelled, when the call returns or raises.
+Parameters, types and docstring, its own or inherited, are those of the verb. Not what differs
+between the two sides: that is written out where it does. The invariant: what a verb does happens in
+the loop's thread, and has ended, or is being cancelled, when the call returns or raises.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def waits(
         thread = self._open_thread()
         return thread.run(verb(self._asked, *args, **kwargs))
 
+    waiting.__doc__ = inspect.getdoc(verb)
     return waiting
 
 
@@ -97,6 +98,7 @@ def waits_unless_on_loop(
         thread = self._open_thread()
         return thread.run_from_anywhere(verb(self._asked, *args, **kwargs))
 
+    waiting.__doc__ = inspect.getdoc(verb)
     return waiting
 
 
@@ -124,7 +126,7 @@ def iterates(
     told = inspect.signature(verb)
     returned = str(told.return_annotation).removeprefix("Async")
     vars(iterating)["__signature__"] = told.replace(return_annotation=returned)
-    iterating.__doc__ = (verb.__doc__ or "").replace("async for", "for")
+    iterating.__doc__ = (inspect.getdoc(verb) or "").replace("async for", "for")
     return iterating
 
 
@@ -135,6 +137,7 @@ def calls(verb: Verb[AskedT, P, ResultT]) -> Verb[Facade[AskedT], P, ResultT]:
     def calling(self: Facade[AskedT], /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
         return self._open_thread().call(lambda: verb(self._asked, *args, **kwargs))
 
+    calling.__doc__ = inspect.getdoc(verb)
     return calling
 
 
@@ -154,6 +157,7 @@ def tells(
         thread.call(lambda: verb(self._asked, *args, **kwargs))
         return None
 
+    telling.__doc__ = inspect.getdoc(verb)
     return telling
 
 
@@ -164,4 +168,5 @@ def passes(verb: Verb[AskedT, P, ResultT]) -> Verb[Facade[AskedT], P, ResultT]:
     def passing(self: Facade[AskedT], /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
         return verb(self._asked, *args, **kwargs)
 
+    passing.__doc__ = inspect.getdoc(verb)
     return passing

@@ -1,9 +1,9 @@
 """What brokers push to this client: each delivery to the stream that it is for.
 
 A stream is one partition pushed by one broker; who opened it takes what comes. Not how much may
-come, nor where it goes: `push_fetcher` and `push_lane` know. The invariants: a stream hears of its
-end once, whether the broker says so, its connection ends, or a broker that is silent answers no
-ping; a delivery that comes again is answered and dropped.
+come, nor where it goes: `reading.pushed` knows. The invariants: a stream hears of its end once,
+whether the broker says so, its connection ends, or a broker that is silent answers no ping; a
+delivery that comes again is answered and dropped.
 """
 
 from __future__ import annotations

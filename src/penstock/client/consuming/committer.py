@@ -1,6 +1,6 @@
 """Tells the broker how far a group has come: often enough, one call at a time.
 
-What may be committed is `acknowledgements`' to say. The invariant: at most one commit is under
+What may be committed is `progress`'s to say. The invariant: at most one commit is under
 way, and the next carries everything acknowledged meanwhile, so acknowledging a million messages
 costs a handful of calls.
 """
@@ -13,8 +13,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
+from penstock.client.concurrency.backoff import Backoff
 from penstock.client.connection.routes import GROUPS, Routes
-from penstock.client.consuming.acknowledgements import Acknowledgements
+from penstock.client.consuming.progress import Progress
+from penstock.client.reading.teller import Teller
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -32,7 +34,7 @@ from penstock.records import Message
 
 logger = logging.getLogger(__name__)
 
-# Acknowledgements gather for so long. After a crash the messages of this time come once more.
+# Progress gather for so long. After a crash the messages of this time come once more.
 COMMIT_INTERVAL_S: Final = 0.05
 # Who closes a consumer waits no longer for a broker that is gone.
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -51,21 +53,20 @@ class Member(Protocol):
         """Returns when the group was asked for another epoch; raises that it cannot be."""
 
 
-class Committer:
+class Committer(Teller):
     """The place of one group in the partitions that one consumer reads."""
 
-    def __init__(self, group: str, routes: Routes) -> None:
+    def __init__(self, group: str, routes: Routes, backoff: Backoff) -> None:
+        super().__init__(COMMIT_INTERVAL_S, backoff)
         self.group = group
         self._routes = routes
         self.member: Member | None = None
         """As whom it commits; None: as nobody, which a group without members takes."""
-        self.progress: dict[tuple[str, int], Acknowledgements] = {}
+        self.progress: dict[tuple[str, int], Progress] = {}
         # Acknowledged in other threads and not counted yet. A deque's ends are atomic.
         self._inbox: deque[Message] = deque()
         self._is_wake_due = False
-        self._news = asyncio.Event()
         self._lock = asyncio.Lock()
-        self._failure: PenstockError | None = None
         self._is_closed = False
 
     @property
@@ -85,7 +86,7 @@ class Committer:
                 message.offset,
             )
         elif progress.acknowledge(message.offset):
-            self._news.set()
+            self.wake()
 
     def is_open(self, message: Message) -> bool:
         """Whether it is this consumer's, and not acknowledged yet."""
@@ -99,32 +100,11 @@ class Committer:
         self._is_wake_due = True
         return is_first
 
-    def wake(self) -> None:
-        """Something was posted: have it committed with what comes in the next moment."""
-        self._news.set()
-
     def raise_failure(self) -> None:
         """Raise what the last commit in the background failed by, once; or that it is too late."""
         if self._is_closed:
             raise ClientClosed("The consumer was closed before the message was acknowledged.")
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-
-    async def run(self) -> None:
-        """Commit what is acknowledged, from time to time; runs until it is cancelled."""
-        while True:
-            await self._news.wait()
-            await asyncio.sleep(COMMIT_INTERVAL_S)
-            self._news.clear()
-            try:
-                await self.commit()
-            except PenstockError as error:
-                if _passes(error):
-                    logger.warning("Group %s cannot commit now: %s", self.group, error)
-                    self._news.set()
-                else:
-                    self._failure = error
+        super().raise_failure()
 
     async def commit_all(self) -> None:
         """Like `commit`, and raises PartitionLost where partitions were taken away before."""
@@ -176,7 +156,7 @@ class Committer:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.commit()
         except (TimeoutError, PenstockError) as error:
-            if isinstance(error, PenstockError) and not _passes(error):
+            if isinstance(error, PenstockError) and not _may_succeed(error):
                 raise
             logger.warning(
                 "Group %s could not commit its place (%s) before it was closed, and will read the "
@@ -191,6 +171,15 @@ class Committer:
     async def committed(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """The group's place as the broker has it, in the partitions where it has one."""
         return await fetch_offsets(self._routes, self.group, topics)
+
+    async def _tell(self) -> None:
+        await self.commit()
+
+    def _passes(self, error: PenstockError) -> bool:
+        if not _may_succeed(error):
+            return False
+        logger.warning("Group %s cannot commit now: %s", self.group, error)
+        return True
 
     async def _send(self, offsets: Mapping[tuple[str, int], int]) -> bool:
         """False: the member had an epoch that the group has left behind. It has another one now."""
@@ -226,9 +215,9 @@ class Committer:
         """Where the group's place has moved to, in the partitions where it has."""
         self._count_posted()
         return {
-            partition: acknowledgements.low
-            for partition, acknowledgements in self.progress.items()
-            if acknowledgements.is_due
+            partition: progress.low
+            for partition, progress in self.progress.items()
+            if progress.is_due
         }
 
     def _count_posted(self) -> None:
@@ -242,7 +231,7 @@ class Committer:
                 self._failure = error
 
 
-def _passes(error: PenstockError) -> bool:
+def _may_succeed(error: PenstockError) -> bool:
     """Whether the next commit may succeed: what was taken away is not in it any more."""
     return error.retriable or isinstance(error, PartitionLost)
 

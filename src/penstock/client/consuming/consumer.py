@@ -1,7 +1,7 @@
 """Reads topics: message by message, in lists, or as columns.
 
-The face of the consuming side; `fetcher` fetches ahead, `outcomes` takes what became of messages,
-`acknowledgements` and `committer` keep a group's place, `membership` says which partitions the
+The face of the consuming side; `fetcher` fetches ahead, `ledger` takes what the reader says of
+messages, `progress` and `committer` keep a group's place, `membership` says which partitions the
 group gives. The invariant: of every partition the reader gets each message from its position on
 once and in order, until it seeks.
 """
@@ -24,21 +24,24 @@ from penstock.client.concurrency.tasks import TaskScope, all_of
 from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.routes import Routes
+from penstock.client.consuming.batch_feed import FeedConfig, find_offset
 from penstock.client.consuming.committer import Committer
-from penstock.client.consuming.fetcher import Fetcher, FetcherConfig
+from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.filters import make_filter
+from penstock.client.consuming.ledger import PlaceLedger
 from penstock.client.consuming.membership import MemberSettings, Membership
 from penstock.client.consuming.missing_topics import (
     MissingTopic,
     MissingTopics,
     check_missing_topic,
 )
-from penstock.client.consuming.outcomes import Outcomes
 from penstock.client.consuming.partitions import Holdings
-from penstock.client.consuming.push_fetcher import PushFetcher
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
 from penstock.client.consuming.starts import OutOfRange, Start, check_out_of_range, check_start
+from penstock.client.reading.asked import Asked
+from penstock.client.reading.pushed import Pushed
+from penstock.client.reading.supply import Source
 from penstock.client.requests.replies import Replying
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
@@ -194,7 +197,7 @@ class ConsumerConfig:
             _check_claims(self.partitions)
 
 
-class Consumer(Outcomes, Replying):
+class Consumer(PlaceLedger, Replying):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(
@@ -213,7 +216,7 @@ class Consumer(Outcomes, Replying):
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
         fetcher = _fetcher(routes, config, settings, pushes)
-        committer = Committer(settings.group, routes) if settings.group else None
+        committer = Committer(settings.group, routes, config.backoff) if settings.group else None
         super().__init__(routes, fetcher, committer)
         self._reader = Reader(
             self._fetcher,
@@ -242,8 +245,8 @@ class Consumer(Outcomes, Replying):
                 self._fetcher.fail,
                 settings.on_missing_topic,
             )
-            if isinstance(self._fetcher, PushFetcher):
-                self._fetcher.member_id = self._membership.member_id
+            if isinstance(fetcher.source, Pushed):
+                fetcher.source.member_id = self._membership.member_id
             assert self._committer is not None
             self._committer.member = self._membership
         self._is_started = False
@@ -382,7 +385,8 @@ class Consumer(Outcomes, Replying):
     async def seek(self, partition: tuple[str, int], to: Start) -> None:
         """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
         self._fetcher.feed(partition)
-        position = await self._fetcher.find(partition, check_start(to))
+        place = TopicPartition(*partition)
+        position = await find_offset(self._routes, place, check_start(to))
         # Asked for again: another task may have assigned other partitions meanwhile.
         self._fetcher.seek(self._fetcher.feed(partition), position)
         if self._committer is not None:
@@ -401,8 +405,9 @@ class Consumer(Outcomes, Replying):
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on in these partitions (none given: in all) where they were paused, and where a broker
         has parked what it pushes of them, whoever had it do so."""
-        for partition in partitions or self.partitions:
-            self._fetcher.resume(self._fetcher.feed(partition))
+        self._fetcher.resume(
+            [self._fetcher.feed(partition) for partition in partitions or self.partitions]
+        )
 
     # --- helpers -------------------------------------------------------------------------------
 
@@ -469,22 +474,16 @@ def _member_settings(
 def _fetcher(
     routes: Routes, config: ClientConfig, settings: ConsumerConfig, pushes: Pushes
 ) -> Fetcher:
-    """What brings the batches: by asking for them, or by being pushed to."""
-    fetching = FetcherConfig(
+    """Brings the batches, by asking for them or by being pushed to."""
+    source: Source = Asked(routes, config)
+    if settings.push:
+        group, resumes_itself = settings.group or "", settings.auto_resume
+        source = Pushed(routes, config, pushes, group=group, resumes_itself=resumes_itself)
+    reading = FeedConfig(
         buffer_bytes=settings.buffer_bytes,
+        credit_messages=settings.push_messages,
         max_wait_ms=settings.max_wait_ms,
         on_out_of_range=settings.on_out_of_range,
         filter=make_filter(settings.filter, settings.tags, settings.key, settings.key_prefix),
     )
-    if not settings.push:
-        return Fetcher(routes, config.backoff, fetching, config.request_timeout_s)
-    return PushFetcher(
-        routes,
-        config.backoff,
-        fetching,
-        config.request_timeout_s,
-        pushes,
-        group=settings.group or "",
-        credit_messages=settings.push_messages,
-        resumes_itself=settings.auto_resume,
-    )
+    return Fetcher(source, reading)

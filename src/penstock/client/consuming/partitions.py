@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from penstock.client.consuming.acknowledgements import Acknowledgements
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
+from penstock.client.consuming.progress import Progress
 from penstock.client.consuming.starts import Start
 from penstock.model.ids import TopicPartition
 
@@ -47,7 +47,7 @@ class Holdings:
         positions = await self._fetcher.add(wanted)
         if self.committer is not None:
             for each, position in positions.items():
-                progress = Acknowledgements(position, committed.get(each))
+                progress = Progress(position, committed.get(each))
                 self.committer.progress[each] = progress
                 # The beginning of a log needs no keeping.
                 if keeps_starts and each not in committed and starts[each] != "earliest":

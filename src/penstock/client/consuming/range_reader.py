@@ -16,8 +16,8 @@ from typing import Final
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes
+from penstock.client.consuming.batch_feed import find_offset
 from penstock.client.consuming.damage import damaged, one_by_one, sound_part
-from penstock.client.consuming.starts import Start, find_request
 from penstock.model.errors import (
     BatchError,
     ClientClosed,
@@ -29,7 +29,7 @@ from penstock.model.errors import (
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import MIB
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import FETCH, FIND_OFFSET
+from penstock.protocol.calls import FETCH
 from penstock.records import Columns, decode_pieces
 
 # One answer: about 40,000 rows of 100 bytes. Larger ones gain nothing and fall out of the caches.
@@ -196,11 +196,7 @@ class RangeReader:
     async def _with_range(self, error: OffsetOutOfRange) -> OffsetOutOfRange:
         """The error with the offsets that are there now, if the broker can be asked for them."""
         with contextlib.suppress(PenstockError):
-            start, end = [await self._find(place) for place in ("earliest", "latest")]
+            start = await find_offset(self._routes, self._partition, "earliest")
+            end = await find_offset(self._routes, self._partition, "latest")
             error.log_start_offset, error.log_end_offset = start, end
         return error
-
-    async def _find(self, place: Start) -> int:
-        request = find_request(*self._partition, place)
-        assert request is not None
-        return (await self._routes.call_leader(self._partition, FIND_OFFSET, request)).offset

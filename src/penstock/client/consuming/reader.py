@@ -16,11 +16,11 @@ from time import time_ns
 from typing import Any
 
 from penstock.client.concurrency.turn import TURN
-from penstock.client.consuming.acknowledgements import Acknowledgements
+from penstock.client.consuming.batch_feed import Chunk
 from penstock.client.consuming.damage import damaged, one_by_one
-from penstock.client.consuming.fetcher import Chunk, Fetcher
+from penstock.client.consuming.fetcher import Fetcher
+from penstock.client.consuming.progress import Progress
 from penstock.model.errors import BatchError
-from penstock.model.ids import TopicPartition
 from penstock.records import Columns, Message, decode_columns, decode_unexpired, expiry_ms
 
 
@@ -46,8 +46,9 @@ class Hand:
     def __iter__(self) -> Iterator[Message]:
         """What is left, one by one, until the reader moves or pauses the partition."""
         feed, generation = self.chunk.feed, self.chunk.generation
+        supply = feed.supply
         for message in self._messages:
-            if feed.generation != generation:
+            if supply.generation != generation:
                 return
             feed.position = message.offset + 1
             yield message
@@ -55,8 +56,7 @@ class Hand:
     @property
     def is_spent(self) -> bool:
         """Nothing is left, or the reader has moved or paused the partition since."""
-        is_stale = self.chunk.generation != self.chunk.feed.generation
-        return is_stale or length_hint(self._messages) == 0
+        return self.chunk.is_stale or length_hint(self._messages) == 0
 
     def take(self, max_messages: int | None = None) -> list[Message]:
         """The next messages of the hand; they count as handed out."""
@@ -83,16 +83,15 @@ class ExpiringHand(Hand):
         self._on_expired = on_expired
 
     def __iter__(self) -> Iterator[Message]:
-        feed, generation = self.chunk.feed, self.chunk.generation
-        while self._left and feed.generation == generation:
+        while self._left and not self.chunk.is_stale:
             message = self._left.popleft()
-            feed.position = message.offset + 1
+            self.chunk.feed.position = message.offset + 1
             if not self._has_expired(message):
                 yield message
 
     @property
     def is_spent(self) -> bool:
-        if self.chunk.generation != self.chunk.feed.generation:
+        if self.chunk.is_stale:
             return True
         while self._left and self._has_expired(self._left[0]):
             self._left.popleft()
@@ -123,7 +122,7 @@ class Reader:
     def __init__(
         self,
         fetcher: Fetcher,
-        progress: Mapping[tuple[str, int], Acknowledgements],
+        progress: Mapping[tuple[str, int], Progress],
         source: Any,
         on_skipped: Callable[[], None] | None = None,
     ) -> None:
@@ -192,7 +191,7 @@ class Reader:
     def _next_piece(self) -> Chunk | None:
         while self._pieces:
             piece = self._pieces.popleft()
-            if piece.generation == piece.feed.generation:  # else the reader has moved it since
+            if not piece.is_stale:
                 return piece
         return None
 
@@ -209,8 +208,7 @@ class Reader:
         ]
         if not others:
             self._fetcher.seek(feed, feed.position)
-            partition = TopicPartition(feed.topic, feed.partition)
-            raise damaged(partition, chunk.payload, error) from error
+            raise damaged(feed.partition, chunk.payload, error) from error
         self._pieces.extendleft(reversed(others))
         return first
 
@@ -227,15 +225,14 @@ class Reader:
         try:
             messages, lifetimes = decode_unexpired(
                 chunk.payload,
-                feed.topic,
-                feed.partition,
+                *feed.partition,
                 chunk.start_offset,
                 self._source,
                 _now_ms(),
             )
         except BatchError as error:
             return self._decode(self._part(chunk, error))
-        progress = self._progress.get((feed.topic, feed.partition))
+        progress = self._progress.get(feed.partition)
         if progress is not None:
             if chunk.start_offset < feed.position:
                 # The partition was cut or made anew, and reading has gone back.
@@ -265,7 +262,8 @@ class Reader:
         except BatchError as error:
             return self._decode_columns(self._part(chunk, error), include_headers)
         feed.position = chunk.next_offset
-        return PartitionColumns(topic=feed.topic, partition=feed.partition, columns=columns)
+        topic, number = feed.partition
+        return PartitionColumns(topic=topic, partition=number, columns=columns)
 
 
 def _now_ms() -> int:

@@ -2,9 +2,8 @@
 
 Each message is leased to one member, which says what became of it: dealt with, given back, failed,
 or never to be dealt with. Order is given up, or kept for each key (R-DEL-11). Membership is
-`membership`'s, leases come by `lane` or `push_lane` and are
-`keeper`'s, outcomes `settler`'s. The invariant: a message is
-handed out while its lease runs, and settled at most once.
+`membership`'s, leases come by `lease_feed` and are `keeper`'s, outcomes `settler`'s. The invariant:
+a message is handed out while its lease runs, and settled at most once.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from typing import Any, Final, Self
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
-from penstock.client.connection.parks import forget_park
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.missing_topics import MissingTopics
+from penstock.client.reading.asked import Asked
+from penstock.client.reading.pushed import Pushed
+from penstock.client.reading.supply import Source
 from penstock.client.requests.replies import Replying
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper
-from penstock.client.sharing.lane import LeaseLane
+from penstock.client.sharing.lease_feed import LeaseFeed
+from penstock.client.sharing.ledger import LeaseLedger
 from penstock.client.sharing.membership import ShareMembership
-from penstock.client.sharing.push_lane import PushLane
 from penstock.client.sharing.settings import SharedConsumerConfig
 from penstock.client.sharing.settler import ABANDON, RELEASE, Outcome, Settler
-from penstock.client.sharing.settling import Settling
 from penstock.model.errors import ClientClosed, InvalidRequest, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 _CLOSE_TIMEOUT_S: Final = 5.0
 
 
-class SharedConsumer(Settling, Replying):
+class SharedConsumer(LeaseLedger, Replying):
     """Made by `Client.subscribe(..., shared=True)`; begins when it is entered or first read."""
 
     def __init__(
@@ -62,7 +62,6 @@ class SharedConsumer(Settling, Replying):
         self._backoff = config.backoff
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
-        self._pushes = pushes
         self._on_end = on_end
         self.member_id = f"{config.client_name}-{uuid.uuid4()}"
         self._membership = ShareMembership(
@@ -83,13 +82,19 @@ class SharedConsumer(Settling, Replying):
             routes, config.backoff, settings.on_missing_topic, self._membership.look_at_once
         )
         self._scope = TaskScope()
-        self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
-        # Of those in `_lanes`, where messages are asked for, and where they are pushed.
-        self._lease_lanes: dict[TopicPartition, LeaseLane] = {}
-        self._push_lanes: dict[TopicPartition, PushLane] = {}
-        self._buffer = LeaseBuffer(
-            settings.prefetch, source if source is not None else self, self._fail
-        )
+        self._source: Source = Asked(routes, config)
+        if settings.push:
+            self._source = Pushed(
+                routes,
+                config,
+                pushes,
+                group=settings.group,
+                member_id=self.member_id,
+                resumes_itself=settings.auto_resume,
+            )
+        self._message_source = source if source is not None else self
+        self._feeds: dict[tuple[str, int], LeaseFeed] = {}
+        self._buffer = LeaseBuffer(settings.prefetch, self._feeds)
         self._keeper = LeaseKeeper(
             self._buffer, self._held, self._settle, extends=settings.auto_extend
         )
@@ -133,9 +138,9 @@ class SharedConsumer(Settling, Replying):
         if self._is_closed:
             return
         self._is_closed = True
-        for lane in self._lanes.values():
-            lane.cancel()
-        for message in self._buffer.drop(lambda _: True):
+        for feed in self._feeds.values():
+            feed.close()
+        for message in self._buffer.withdraw(lambda _: True):
             self._settle((message.topic, message.partition), message.offset, Outcome(RELEASE))
         for (_, _, offset), hold in self._held.items():
             self._settle(hold.partition, offset, Outcome(ABANDON))
@@ -156,6 +161,7 @@ class SharedConsumer(Settling, Replying):
             )
         finally:
             await self._missing.close()
+            await self._source.close()
             await self._scope.close()
             if self._is_started:
                 await self._membership.leave()
@@ -194,14 +200,11 @@ class SharedConsumer(Settling, Replying):
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being leased from."""
-        return list(self._lanes)
+        return [TopicPartition(*partition) for partition in self._feeds]
 
     def resume(self) -> None:
         """Go on where a broker has parked what it pushes, whoever had it do so."""
-        parked_by_operator = [lane.resume() for lane in self._push_lanes.values()]
-        if any(parked_by_operator):
-            told = forget_park(self._routes, self._pushes.client_name, self._settings.group)
-            self._scope.start(told, name=f"resume of {self._settings.group}")
+        self._source.resume(feed.supply for feed in self._feeds.values())
 
     # --- helpers -------------------------------------------------------------------------------
 
@@ -215,7 +218,7 @@ class SharedConsumer(Settling, Replying):
             await self._buffer.wait()
 
     def _take(self) -> Message | None:
-        taken = self._buffer.take()
+        taken = self._buffer.take_leased()
         if taken is None:
             return None
         hold, message = taken
@@ -223,44 +226,30 @@ class SharedConsumer(Settling, Replying):
         return message
 
     def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        for partition in [one for one in self._lanes if one not in partitions]:
-            task = self._lanes.pop(partition)
-            if (leasing := self._lease_lanes.pop(partition, None)) is not None:
-                leasing.stop()
-            else:
-                # The broker takes back what it has pushed and was not answered.
-                self._push_lanes.pop(partition)
-                task.cancel()
-        self._buffer.lane_count = len(partitions)
-        for partition in partitions:
-            if partition not in self._lanes:
-                self._open(partition)
-
-    def _open(self, partition: TopicPartition) -> None:
-        settings = self._settings
-        names = settings.group, self.member_id, partition, self._routes, self._backoff
-        if partition not in self._settlers:
-            settler = self._settlers[partition] = Settler(*names)
-            self._scope.start(settler.run(), name=f"outcomes of {partition}")
-        if settings.push:
-            pushing = self._push_lanes[partition] = PushLane(
-                *names,
-                pushes=self._pushes,
-                buffer=self._buffer,
-                credit_bytes=settings.buffer_bytes,
-                resumes_itself=settings.auto_resume,
+        for partition in [one for one in self._feeds if one not in partitions]:
+            self._feeds.pop(partition).leave()
+        added = [partition for partition in partitions if partition not in self._feeds]
+        for partition in added:
+            if partition not in self._settlers:
+                settler = self._settlers[partition] = Settler(
+                    self._settings.group, self.member_id, partition, self._routes, self._backoff
+                )
+                self._scope.start(settler.run(), name=f"outcomes of {partition}")
+            self._feeds[partition] = LeaseFeed(
+                partition,
+                self.member_id,
+                self._settings,
+                self._source,
+                self._buffer,
+                self._message_source,
+                self._fail,
             )
-            work = pushing.run()
-        else:
-            leasing = self._lease_lanes[partition] = LeaseLane(
-                *names, max_wait_ms=settings.max_wait_ms, bytes_max=settings.buffer_bytes
-            )
-            work = leasing.run(self._buffer)
-        self._lanes[partition] = self._scope.start(work, name=f"leases of {partition}")
+        for partition in added:
+            self._feeds[partition].supply.go_on()
 
     def _fail(self, error: PenstockError) -> None:
         self._failure = error
-        self._buffer.has_messages.set()
+        self._buffer.wake()
 
 
 async def _left(settler: Settler) -> None:

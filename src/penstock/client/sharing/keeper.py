@@ -12,8 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.client.sharing.buffer import LeaseBuffer
-from penstock.client.sharing.lane import Hold
+from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.settler import EXTEND, RELEASE, Outcome
 from penstock.model.ids import TopicPartition
 
@@ -53,7 +52,7 @@ class LeaseKeeper:
         """Do what is to be done now."""
         now_s = self._loop.time()
         release = Outcome(RELEASE)
-        for message in self._buffer.drop(lambda hold: _is_old(hold.leased_at_s, hold, now_s)):
+        for message in self._buffer.withdraw(lambda hold: _is_old(hold.leased_at_s, hold, now_s)):
             partition = TopicPartition(message.topic, message.partition)
             self._settle(partition, message.offset, release)
         if self._extends:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.connection.routes import Routes
+from penstock.client.reading.teller import Teller
 from penstock.model.error_codes import from_code
 from penstock.model.errors import PenstockError, UnknownLease
 from penstock.model.ids import TopicPartition
@@ -47,7 +48,7 @@ class Outcome(NamedTuple):
 ACKNOWLEDGED: Final = Outcome(ACKNOWLEDGE)
 
 
-class Settler:
+class Settler(Teller):
     """Of one member in one partition."""
 
     def __init__(
@@ -58,18 +59,16 @@ class Settler:
         routes: Routes,
         backoff: Backoff,
     ) -> None:
+        super().__init__(_GATHER_S, backoff)
         self._group = group
         self._member_id = member_id
         self._partition = partition
         self._routes = routes
-        self._backoff = backoff
         self._outcomes: dict[int, Outcome] = {}
-        self._news = asyncio.Event()
         self._all_told = asyncio.Event()
         self._all_told.set()
         # Leases that had run out when their outcome was told.
         self.lost_count = 0
-        self.failure: PenstockError | None = None
         # Those whose extension somebody waits for, with why it was refused.
         self._extending: dict[int, PenstockError | None] = {}
 
@@ -99,41 +98,34 @@ class Settler:
         """An outcome, to be told soon."""
         if not self._outcomes:
             self._all_told.clear()
-            self._news.set()
+            self.wake()
         self._outcomes[offset] = outcome
 
     async def told(self) -> None:
         """Wait until every outcome is durable, or was refused."""
         await self._all_told.wait()
-        if self.failure is not None:
-            failure, self.failure = self.failure, None
-            raise failure
+        self.raise_failure()
 
-    async def run(self) -> None:
-        """Tell outcomes as they come; runs until it is cancelled."""
-        failures = 0
-        while True:
+    async def _tell(self) -> None:
+        outcomes, self._outcomes = self._outcomes, {}
+        try:
+            await self._settle(outcomes)
+        except PenstockError as error:
+            if error.retriable:
+                self._outcomes = {**outcomes, **self._outcomes}
+            raise
+        finally:
             if not self._outcomes:
                 self._all_told.set()
-            await self._news.wait()
-            self._news.clear()
-            await asyncio.sleep(_GATHER_S)
-            outcomes, self._outcomes = self._outcomes, {}
-            try:
-                await self._tell(outcomes)
-                failures = 0
-            except PenstockError as error:
-                if not error.retriable:
-                    logger.error("Outcomes of %s are lost: %s", self._partition, error)
-                    self.failure = error
-                    continue
-                logger.info("Outcomes of %s cannot be told now: %s", self._partition, error)
-                self._outcomes = {**outcomes, **self._outcomes}
-                self._news.set()
-                failures += 1
-                await asyncio.sleep(self._backoff.wait_s(failures))
 
-    async def _tell(self, outcomes: dict[int, Outcome]) -> None:
+    def _passes(self, error: PenstockError) -> bool:
+        if error.retriable:
+            logger.info("Outcomes of %s cannot be told now: %s", self._partition, error)
+        else:
+            logger.error("Outcomes of %s are lost: %s", self._partition, error)
+        return error.retriable
+
+    async def _settle(self, outcomes: dict[int, Outcome]) -> None:
         ranges, singles = list(_ranges(outcomes)), list[pb.SettleRequest.Range]()
         while ranges or singles:
             if not ranges:
@@ -161,7 +153,7 @@ class Settler:
                     if error.code and one.kind == EXTEND and offset in self._extending:
                         self._extending[offset] = from_code(error.code, error.message)
                 if error.code and not is_lost:
-                    self.failure = from_code(error.code, error.message)
+                    self._failure = from_code(error.code, error.message)
                 elif is_lost and one.kind not in (RELEASE, ABANDON):
                     # Whoever gives a message back that it has no longer has lost nothing.
                     self.lost_count += one.kind != EXTEND

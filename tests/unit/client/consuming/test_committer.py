@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.client.client import Client
-from penstock.client.consuming import acknowledgements, committer
+from penstock.client.consuming import committer
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -221,7 +221,7 @@ async def test_after_closing_it_is_too_late_to_acknowledge(orders: FakeBroker, m
 async def test_too_much_posted_from_another_thread_is_told_by_the_next(
     orders: FakeBroker, mq: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acknowledgements, "ACKNOWLEDGED_AHEAD_MAX", 3)
+    monkeypatch.setattr("penstock.client.consuming.progress.ACKNOWLEDGED_AHEAD_MAX", 3)
     async with mq.subscribe("orders", group="billing") as consumer:
         messages = await consumer.fetch(max_messages=10)
         assert consumer.committer.post(messages[1]), "the first has the loop woken"

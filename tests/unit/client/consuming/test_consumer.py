@@ -418,7 +418,7 @@ async def test_busy_partitions_do_not_hide_the_failure_of_another(
 
     endless.read, broken.read = read_more, fail  # type: ignore[method-assign]
     async with mq.subscribe("orders", buffer_bytes=10_000) as consumer:
-        chunks = consumer._fetcher._chunks
+        chunks = consumer._fetcher.buffer
         for _ in range(50):
             await broker.until(lambda: len(chunks) > 1)
             try:

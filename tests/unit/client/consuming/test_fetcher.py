@@ -11,8 +11,10 @@ from penstock.client.client import Client
 from penstock.client.config import ClientConfig
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.fetcher import Chunk, Feed, Fetcher, FetcherConfig
+from penstock.client.consuming.batch_feed import BatchFeed, Chunk, FeedConfig
+from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.starts import OutOfRange
+from penstock.client.reading.asked import Asked
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -59,17 +61,13 @@ class Bench:
         filter_: pb.Filter | None = None,
     ) -> Fetcher:
         self.fetcher = Fetcher(
-            self.routes,
-            self.config.backoff,
-            FetcherConfig(
-                buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_
-            ),
-            timeout_s=1,
+            Asked(self.routes, self.config),
+            FeedConfig(buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_),
         )
         return self.fetcher
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> BatchFeed:
         return self.fetcher.feeds[ORDERS]
 
     async def chunk(self) -> Chunk:
@@ -122,7 +120,7 @@ async def test_an_empty_answer_before_its_time_is_not_asked_again_at_once(
     bench.make()
     broker.holds_polls = False
     await bench.fetcher.add({ORDERS: 0})
-    await broker.until(lambda: bench.feed.failures == 2)
+    await broker.until(lambda: bench.feed.supply.failures == 2)
     for _ in range(50):
         await asyncio.sleep(0)
     assert broker.count(FETCH) == 2, "the first retry is at once, the second waits"
@@ -240,7 +238,7 @@ async def test_paused_partitions_give_nothing(broker: FakeBroker, bench: Bench) 
     for _ in range(20):
         await asyncio.sleep(0)
     assert broker.count(FETCH) == 2
-    bench.fetcher.resume(bench.feed)
+    bench.fetcher.resume([bench.feed])
     assert await bench.read_to(6) == [(0, 6)]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
-from penstock.client.sharing.buffer import LeaseBuffer
-from penstock.client.sharing.lane import Hold
-from penstock.model.errors import PenstockError
+from penstock.client.reading.supply import Credit
+from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.model.ids import TopicPartition
 from penstock.records import Message, decode_messages
 from tests.kit.broker.running import batch
@@ -16,15 +16,24 @@ from tests.kit.broker.running import batch
 JOBS = TopicPartition("jobs", 0)
 
 
-class CountedHold(Hold):
-    __slots__ = ("left_count",)
+class Stream:
+    """Counts the credit that it gets back."""
 
-    def __init__(self, age_s: float = 0.0, lease_s: float = 10.0) -> None:
-        super().__init__(JOBS, (), asyncio.get_running_loop().time() - age_s, lease_s)
-        self.left_count = 0
+    def __init__(self) -> None:
+        self.messages = 0
+        self.size_bytes = 0
 
-    def left(self) -> None:
-        self.left_count += 1
+    def give_back(self, messages: int, size_bytes: int) -> None:
+        self.messages += messages
+        self.size_bytes += size_bytes
+
+    def ping(self, answered: Callable[[], None]) -> None: ...
+
+
+def hold(stream: Stream, paid: int, age_s: float = 0.0) -> Hold:
+    """Of ten seconds, for which so many messages were paid, of ten bytes together."""
+    leased_at_s = asyncio.get_running_loop().time() - age_s
+    return Hold(JOBS, (), leased_at_s, 10.0, Credit(stream, paid, 10))
 
 
 def messages(count: int) -> list[Message]:
@@ -32,50 +41,44 @@ def messages(count: int) -> list[Message]:
 
 
 def buffer(prefetch: int = 10) -> LeaseBuffer:
-    def fail(error: PenstockError) -> None:
-        raise error
-
-    return LeaseBuffer(prefetch, None, fail)
-
-
-async def test_room_is_divided_among_the_lanes() -> None:
-    """R-DEL-6: what waits is bounded."""
-    waiting = buffer(10)
-    assert (waiting.room(), waiting.credit()) == (10, 10)
-    waiting.lane_count = 3
-    assert (waiting.room(), waiting.credit()) == (3, 3)
-    waiting.add(CountedHold(), messages(9))
-    assert waiting.room() == 1
-    waiting.lane_count = 1000
-    assert waiting.credit() == 1
+    return LeaseBuffer(prefetch, {})
 
 
 async def test_messages_are_taken_in_order_and_make_room() -> None:
-    waiting, hold = buffer(), CountedHold()
-    waiting.add(hold, messages(2))
-    waiting.has_room.clear()
-    assert waiting.take() == (hold, messages(2)[0]) or len(waiting) == 1
-    assert waiting.has_room.is_set()
-    assert hold.left_count == 1
-    assert waiting.take() is not None
-    assert waiting.take() is None
+    """R-DEL-6: what waits is bounded."""
+    waiting, stream = buffer(), Stream()
+    waiting.add_leased(hold(stream, 3), messages(2))
+    assert waiting.room == 8
+    first, second = waiting.take_leased(), waiting.take_leased()
+    assert first is not None
+    assert second is not None
+    assert [message.offset for _, message in (first, second)] == [0, 1]
+    assert waiting.room == 10
+    assert waiting.take_leased() is None
+    assert (stream.messages, stream.size_bytes) == (3, 10), "once, also for what is not there"
+
+
+async def test_a_delivery_of_nothing_gives_its_credit_back_at_once() -> None:
+    waiting, stream = buffer(), Stream()
+    waiting.add_leased(hold(stream, 3), [])
+    assert (stream.messages, stream.size_bytes) == (3, 10)
 
 
 async def test_what_is_too_late_is_not_handed_over(caplog: pytest.LogCaptureFixture) -> None:
     """R-DEL-3: it may be another's by now."""
-    waiting, old, fresh = buffer(), CountedHold(age_s=9.5), CountedHold()
-    waiting.add(old, messages(2))
-    waiting.add(fresh, messages(1))
-    taken = waiting.take()
+    waiting, old, fresh = buffer(), Stream(), Stream()
+    waiting.add_leased(hold(old, 2, age_s=9.5), messages(2))
+    waiting.add_leased(hold(fresh, 1), messages(1))
+    taken = waiting.take_leased()
     assert taken is not None
-    assert taken[0] is fresh
-    assert (old.left_count, fresh.left_count) == (2, 1)
+    assert taken[0].came_by(fresh)
+    assert (old.messages, fresh.messages) == (2, 1)
     assert "lower prefetch" in caplog.text
 
 
-async def test_what_is_gone_is_dropped() -> None:
-    waiting, gone, kept = buffer(), CountedHold(), CountedHold()
-    waiting.add(gone, messages(2))
-    waiting.add(kept, messages(1))
-    assert len(waiting.drop(lambda hold: hold is gone)) == 2
-    assert (gone.left_count, kept.left_count, len(waiting)) == (2, 0, 1)
+async def test_what_is_gone_is_withdrawn() -> None:
+    waiting, gone, kept = buffer(), Stream(), Stream()
+    waiting.add_leased(hold(gone, 2), messages(2))
+    waiting.add_leased(hold(kept, 1), messages(1))
+    assert len(waiting.withdraw(lambda one: one.came_by(gone))) == 2
+    assert (gone.messages, kept.messages, len(waiting)) == (2, 0, 1)

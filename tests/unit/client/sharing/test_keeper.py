@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.client.sharing.buffer import LeaseBuffer
+from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper, Place
-from penstock.client.sharing.lane import Hold
 from penstock.client.sharing.settler import EXTEND, RELEASE, Kind, Outcome
-from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.records import decode_messages
 from tests.kit.broker.running import batch
@@ -18,13 +16,10 @@ JOBS = TopicPartition("jobs", 0)
 
 class Bench:
     def __init__(self, *, extends: bool = True) -> None:
-        self.buffer = LeaseBuffer(10, None, self._fail)
+        self.buffer = LeaseBuffer(10, {})
         self.held: dict[Place, Hold] = {}
         self.settled: list[tuple[int, Kind]] = []
         self.keeper = LeaseKeeper(self.buffer, self.held, self._settle, extends=extends)
-
-    def _fail(self, error: PenstockError) -> None:
-        raise error
 
     def _settle(self, partition: TopicPartition, offset: int, outcome: Outcome) -> None:
         assert partition == JOBS
@@ -48,8 +43,8 @@ async def test_what_waits_too_long_is_given_back() -> None:
     """R-DEL-3: others may be idle, and no attempt is counted."""
     bench = Bench()
     old, fresh = decode_messages(batch([b"old", b"fresh"]), "jobs", 0, 0)
-    bench.buffer.add(lease(4.9), [old])
-    bench.buffer.add(lease(1.0), [fresh])
+    bench.buffer.add_leased(lease(4.9), [old])
+    bench.buffer.add_leased(lease(1.0), [fresh])
     assert bench.look() == [(0, RELEASE)]
     assert len(bench.buffer) == 1
     assert bench.look() == []

@@ -11,7 +11,7 @@ import pytest
 import penstock.testing
 from penstock.client.blocking.client import connect_blocking
 from penstock.client.client import Client, connect
-from penstock.client.consuming import outcomes
+from penstock.client.consuming import ledger
 from penstock.client.consuming.consumer import Consumer
 from penstock.model.errors import InvalidRequest, InvalidTopic
 from penstock.model.ids import TopicPartition
@@ -93,7 +93,7 @@ async def test_what_only_a_lease_has_is_refused_with_what_to_do() -> None:
 async def test_failures_that_nobody_settles_are_forgotten_at_some_point(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outcomes, "_FAILED_MAX", 2)
+    monkeypatch.setattr(ledger, "_FAILED_MAX", 2)
     async with orders(3) as (_, _, messages):
         for message in messages:
             await message.fail()

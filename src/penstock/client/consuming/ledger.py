@@ -1,13 +1,13 @@
 """What became of messages, for consumers that have their partitions for themselves.
 
 A group has one place in a partition, and nothing of single messages: so attempts are counted here,
-in this process. Shared groups count on the broker (`settling`). The invariant: a message that is
-rejected is durably among the group's dead letters before it is acknowledged (R-DEL-9).
+in this process; of leased messages (`sharing.ledger`) the broker counts them. The invariant: a
+message that is rejected is durably among the group's dead letters before it is acknowledged
+(R-DEL-9).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from typing import ClassVar, Final, NoReturn
@@ -15,6 +15,7 @@ from typing import ClassVar, Final, NoReturn
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
+from penstock.client.reading.ledger import Ledger
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -44,34 +45,28 @@ class NotLeased:
         )
 
 
-class Outcomes(NotLeased):
-    """For a consumer: what `message.ack()` and the others call."""
+class PlaceLedger(NotLeased, Ledger):
+    """For a consumer: where its group is in the partitions that it reads."""
 
     group_counts_attempts: ClassVar = False
-    """Whoever handles messages tries them again."""
 
     def __init__(self, routes: Routes, fetcher: Fetcher, committer: Committer | None) -> None:
         """committer: None: there is no group."""
+        super().__init__()
         self._routes = routes
         self._fetcher = fetcher
         self._committer = committer
         # How often messages have failed, of those that are neither acknowledged nor rejected.
         self._failures: dict[tuple[str, int, int], int] = {}
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._done.set_result(None)
 
     def acknowledge(self, message: Message) -> Awaitable[None]:
-        """What `message.ack()` calls: the message is dealt with.
-
-        It returns at once; the broker is told shortly after, by `commit` or when this closes. The
-        group begins again at the first message that was not acknowledged.
-        """
+        """The group begins again at the first message that was not acknowledged."""
         committer = self.committer
         committer.raise_failure()
         committer.note(message)
         if self._failures:
             self._failures.pop((message.topic, message.partition, message.offset), None)
-        return self._done
+        return self._said
 
     async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
         """Set the group's place: after everything handed out so far, or at the offsets given.
@@ -100,15 +95,12 @@ class Outcomes(NotLeased):
         return self._committer
 
     def attempt(self, message: Message) -> int:
-        """What `message.attempt` asks for: how often it failed in this process, and once more."""
+        """How often it failed in this process, and once more."""
         return self._failures.get((message.topic, message.partition, message.offset), 0) + 1
 
     def fail(self, message: Message, reason: str = "") -> Awaitable[None]:
-        """What `message.fail()` calls: an attempt is counted, and returns at once.
-
-        The message is still this consumer's: try it again, or reject it. Until it is acknowledged
-        or rejected, the group's place stays before it.
-        """
+        """An attempt is counted. The message is still this consumer's: try it again, or reject it.
+        Until it is acknowledged or rejected, the group's place stays before it."""
         self.committer.raise_failure()
         place = message.topic, message.partition, message.offset
         failures = self._failures.pop(place, 0) + 1
@@ -116,13 +108,10 @@ class Outcomes(NotLeased):
             del self._failures[next(iter(self._failures))]
         self._failures[place] = failures
         logger.info("%s failed, attempt %d: %s", _name(message), failures, reason)
-        return self._done
+        return self._said
 
     async def reject(self, message: Message, reason: str = "") -> None:
-        """What `message.reject()` calls: to the group's dead letters; then it is acknowledged.
-
-        Returns when the dead letter is durable.
-        """
+        """Acknowledged when it is among the group's dead letters, durably; then this returns."""
         committer = self.committer
         committer.raise_failure()
         if not committer.is_open(message):

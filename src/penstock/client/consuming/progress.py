@@ -19,7 +19,7 @@ ACKNOWLEDGED_AHEAD_MAX: Final = 1_000_000
 NOWHERE: Final = -1
 
 
-class Acknowledgements:
+class Progress:
     """The acknowledgements of one partition."""
 
     __slots__ = ("_ahead", "_gaps", "_origin", "committed", "low")

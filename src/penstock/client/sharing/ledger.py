@@ -1,4 +1,4 @@
-"""What a member of a shared group says of the messages it holds: the face of `settler`.
+"""What a member of a shared group says of the messages it holds, each of them leased to it.
 
 Not which messages those are. The invariant: a message is settled at most once by whoever holds it;
 what was settled before, or belongs to another, is left alone.
@@ -6,12 +6,12 @@ what was settled before, or belongs to another, is left alone.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable
 from typing import ClassVar
 
-from penstock.client.sharing.lane import Hold
+from penstock.client.reading.ledger import Ledger
+from penstock.client.sharing.buffer import Hold
 from penstock.client.sharing.settler import (
     ACKNOWLEDGED,
     FAIL,
@@ -26,21 +26,19 @@ from penstock.records import Message
 logger = logging.getLogger(__name__)
 
 
-class Settling:
-    """For a consumer: what `message.ack()` and the others call."""
+class LeaseLedger(Ledger):
+    """For a consumer: what it has in its hands, and what it says became of it."""
 
     group_counts_attempts: ClassVar = True
-    """Whoever handles messages says that one failed, and gets it again."""
 
     def __init__(self) -> None:
+        super().__init__()
         # By topic and partition. A plain tuple finds them too, and costs less for each message.
         self._settlers: dict[tuple[str, int], Settler] = {}
         # Taken by the reader, and without an outcome yet.
         self._held: dict[tuple[str, int, int], Hold] = {}
         self._failure: PenstockError | None = None
         self._is_closed = False
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._done.set_result(None)
 
     @property
     def lost_count(self) -> int:
@@ -52,8 +50,6 @@ class Settling:
         return 1 if hold is None else hold.attempts.get(message.offset, 1)
 
     def acknowledge(self, message: Message) -> Awaitable[None]:
-        """What `message.ack()` calls. It returns at once; the broker is told shortly after, by
-        `commit` or when this closes."""
         return self._settled(message, ACKNOWLEDGED)
 
     def release(self, message: Message, delay_s: float = 0.0) -> Awaitable[None]:
@@ -68,14 +64,13 @@ class Settling:
         return self._settled(message, Outcome(REJECT, reason))
 
     async def extend(self, message: Message) -> None:
-        """Returns when the lease is longer. UnknownLease: it ran out before."""
+        """UnknownLease: it ran out before."""
         settler = self._settlers.get((message.topic, message.partition))
         if settler is None or (message.topic, message.partition, message.offset) not in self._held:
             raise InvalidRequest(f"{message!r} is not held: it was settled, or is another's.")
         await settler.extend(message.offset)
 
     async def commit(self) -> None:
-        """Returns when every outcome so far is durable on the broker."""
         self._raise_failure()
         for settler in list(self._settlers.values()):
             await settler.told()
@@ -90,7 +85,7 @@ class Settling:
         else:
             # The hot one: without a TopicPartition, which it equals.
             self._settlers[message.topic, message.partition].put(message.offset, outcome)
-        return self._done
+        return self._said
 
     def _settle(self, partition: tuple[str, int], offset: int, outcome: Outcome) -> None:
         self._settlers[partition].put(offset, outcome)

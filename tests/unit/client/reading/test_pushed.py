@@ -13,12 +13,12 @@ import pytest
 import penstock
 from penstock import Client, Consumer
 from penstock.broker.broker import Broker
-from penstock.client.consuming.push_fetcher import PushFetcher
+from penstock.client.reading.pushed import Pushed
 from penstock.model.errors import InvalidConfig, Parked, UnknownTopic
-from penstock.net.connection import Pause
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.client.standstill import stall
 from tests.kit.simulated_disk import SimulatedDisk
 
 
@@ -53,20 +53,6 @@ async def until(raw: RawClient, condition: Callable[[pb.ListClientsResponse.Clie
     async with asyncio.timeout(10):
         while not condition(await record(raw)):
             pass
-
-
-def stall(mq: Client) -> Callable[[], None]:
-    """Let the client's process stand still, as far as a broker can see; returns how it goes on."""
-    assert mq._connected is not None
-    connections = [channel.connection for channel in mq._connected.links._open_channels]
-    for connection in connections:
-        connection.pause_reading(Pause.DRAINING)
-
-    def go_on() -> None:
-        for connection in connections:
-            connection.resume_reading(Pause.DRAINING)
-
-    return go_on
 
 
 async def test_the_same_loop_reads_what_is_pushed() -> None:
@@ -245,4 +231,4 @@ async def test_settings_that_make_no_sense_are_refused() -> None:
         await raw.create("orders")
         with pytest.raises(InvalidConfig, match="push_messages is 0"):
             mq.consumer("orders", push=True, push_messages=0)
-        assert isinstance(mq.consumer("orders", push=True)._fetcher, PushFetcher)
+        assert isinstance(mq.consumer("orders", push=True)._fetcher.source, Pushed)

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from penstock.client.consuming import acknowledgements
-from penstock.client.consuming.acknowledgements import Acknowledgements
+from penstock.client.consuming.progress import Progress
 from penstock.model.errors import Busy
 from penstock.records import Message, build_batch, decode_messages
 
@@ -24,7 +23,7 @@ def messages(*offsets: int) -> list[Message]:
 
 
 def test_in_order_every_acknowledgement_is_news() -> None:
-    progress = Acknowledgements(5)
+    progress = Progress(5)
     progress.hand_out(5, messages(5, 6, 7), 8)
     assert [progress.acknowledge(offset) for offset in (5, 6, 7)] == [True, True, True]
     assert progress.low == 8
@@ -32,7 +31,7 @@ def test_in_order_every_acknowledgement_is_news() -> None:
 
 def test_out_of_order_the_lowest_missing_one_counts() -> None:
     """R-DEL-10: a crash between them repeats messages and loses none."""
-    progress = Acknowledgements(0)
+    progress = Progress(0)
     progress.hand_out(0, messages(0, 1, 2, 3), 4)
     assert not progress.acknowledge(2)
     assert not progress.acknowledge(1)
@@ -45,7 +44,7 @@ def test_out_of_order_the_lowest_missing_one_counts() -> None:
 
 
 def test_offsets_without_a_message_need_no_acknowledgement() -> None:
-    progress = Acknowledgements(0)
+    progress = Progress(0)
     progress.hand_out(0, messages(2, 5), 9)
     assert progress.low == 2
     assert progress.acknowledge(2)
@@ -57,7 +56,7 @@ def test_offsets_without_a_message_need_no_acknowledgement() -> None:
 def test_any_order_ends_at_the_end() -> None:
     for seed in range(20):
         offsets = sorted(random.Random(seed).sample(range(100), 60))
-        progress = Acknowledgements(0)
+        progress = Progress(0)
         progress.hand_out(0, messages(*offsets), 100)
         shuffled = random.Random(seed).sample(offsets, len(offsets))
         for count, offset in enumerate(shuffled):
@@ -68,7 +67,7 @@ def test_any_order_ends_at_the_end() -> None:
 
 
 def test_committing_all_that_was_handed_out() -> None:
-    progress = Acknowledgements(0)
+    progress = Progress(0)
     progress.hand_out(0, messages(0, 1, 2, 3), 4)
     progress.acknowledge(3)
     progress.acknowledge_below(3)
@@ -76,7 +75,7 @@ def test_committing_all_that_was_handed_out() -> None:
 
 
 def test_going_elsewhere_forgets() -> None:
-    progress = Acknowledgements(0)
+    progress = Progress(0)
     progress.acknowledge(1)
     progress.restart(10)
     assert (progress.low, progress.is_due) == (10, False)
@@ -85,7 +84,7 @@ def test_going_elsewhere_forgets() -> None:
 
 def test_what_is_due() -> None:
     """Only what somebody acknowledged, and only if the broker does not have it."""
-    progress = Acknowledgements(5)
+    progress = Progress(5)
     # Reading has begun there, which is nobody's acknowledgement.
     assert (progress.low, progress.is_due) == (5, False)
     # Somebody has said that this is the place.
@@ -108,8 +107,8 @@ def test_what_is_due() -> None:
 
 
 def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acknowledgements, "ACKNOWLEDGED_AHEAD_MAX", 3)
-    progress = Acknowledgements(0)
+    monkeypatch.setattr("penstock.client.consuming.progress.ACKNOWLEDGED_AHEAD_MAX", 3)
+    progress = Progress(0)
     for offset in (1, 2, 3):
         progress.acknowledge(offset)
     with pytest.raises(Busy, match="offset 0"):
@@ -118,7 +117,7 @@ def test_what_is_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_filter_that_lets_nothing_through_takes_no_memory() -> None:
     """R-DEL-12: while a message before all of it is not acknowledged."""
-    progress = Acknowledgements(0)
+    progress = Progress(0)
     progress.hand_out(0, messages(0), 5)
     for start in range(5, 10_000, 5):
         progress.hand_out(start, [], start + 5)
@@ -130,7 +129,7 @@ def test_a_filter_that_lets_nothing_through_takes_no_memory() -> None:
 
 def test_skipped_stretches_that_are_told_again_do_no_harm() -> None:
     """The reader stands after its last message while what follows it is known to be skipped."""
-    progress = Acknowledgements(0)
+    progress = Progress(0)
     progress.hand_out(0, messages(0), 5)
     progress.hand_out(1, messages(7), 9)
     assert progress.acknowledge(0)

@@ -1,4 +1,5 @@
-"""Leased messages that are pushed: the same as by asking, within the credit, through failures.
+"""Leased messages: when they are asked for, and how that ends; pushed, the same as by asking,
+within the credit, through failures.
 
 R-DEL-3, R-DEL-6, R-DEL-8.
 """
@@ -7,20 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 
 import penstock
 from penstock import Client
+from penstock.client.config import ClientConfig
+from penstock.client.connection.routes import Routes
+from penstock.client.reading.asked import Asked
+from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.consumer import SharedConsumer
-from penstock.model.errors import Parked
-from penstock.net.connection import Pause
+from penstock.client.sharing.lease_feed import LeaseFeed
+from penstock.client.sharing.settings import SharedConsumerConfig
+from penstock.model.errors import NotLeader, Parked, PenstockError, UnknownTopic
+from penstock.model.ids import TopicPartition
+from penstock.net.channel import AnswerCallback
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
 from tests.kit.broker.running import RawClient, batch, running
+from tests.kit.client.standstill import stall
 
 
 @contextlib.asynccontextmanager
@@ -63,20 +72,6 @@ async def until_state(raw: RawClient, name: str, state: str) -> pb.ListClientsRe
         while (found := await record(raw, name)).state != state:
             pass
     return found
-
-
-def stall(mq: Client) -> Callable[[], None]:
-    """Let the client's process stand still, as far as a broker can see; returns how it goes on."""
-    assert mq._connected is not None
-    connections = [channel.connection for channel in mq._connected.links._open_channels]
-    for connection in connections:
-        connection.pause_reading(Pause.DRAINING)
-
-    def go_on() -> None:
-        for connection in connections:
-            connection.resume_reading(Pause.DRAINING)
-
-    return go_on
 
 
 async def test_the_same_loop_takes_what_is_pushed() -> None:
@@ -247,3 +242,125 @@ async def test_closing_gives_back_what_was_not_taken() -> None:
                 taken = await take(helper, 9)
                 assert numbers(taken) == list(range(1, 10))
                 assert {each.attempt for each in taken} == {1}
+
+
+# --- asked for -----------------------------------------------------------------------------------
+
+JOBS = TopicPartition("jobs", 0)
+
+
+class Leader:
+    """Answers when it is told to."""
+
+    is_closed = False
+
+    def __init__(self) -> None:
+        self.questions: list[tuple[pb.LeaseRequest, AnswerCallback]] = []
+        self.refreshed: list[bool] = []
+
+    @property
+    def connection(self) -> Leader:
+        return self
+
+    async def leader(self, *_: Any, refresh: bool) -> Leader:
+        self.refreshed.append(refresh)
+        return self
+
+    def start_call(
+        self, number: int, envelope: bytes, _: object, callback: AnswerCallback, timeout_s: float
+    ) -> None:
+        assert (number, timeout_s) == (pb.CALL_LEASE, 10.0)
+        self.questions.append((pb.LeaseRequest.FromString(envelope), callback))
+
+    def answer(self, error: PenstockError | None = None, *, count: int = 1) -> None:
+        """To the last question."""
+        nothing = memoryview(b"")
+        _, callback = self.questions[-1]
+        if error is not None:
+            callback(error, nothing, nothing)
+            return
+        leased = pb.LeaseResponse(lease_ms=30_000)
+        leased.leases.add(first=0, last=count - 1, attempt=1)
+        payload = memoryview(batch([b"one"] * count))
+        callback(None, memoryview(leased.SerializeToString()), payload)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.failures: list[PenstockError] = []
+        self.leader = Leader()
+        config = ClientConfig(retry_backoff_ms=1, retry_backoff_ms_max=1)
+        feeds: dict[tuple[str, int], LeaseFeed] = {}
+        self.buffer = LeaseBuffer(10, feeds)
+        self.source = Asked(cast(Routes, self.leader), config)
+        settings = SharedConsumerConfig(group="g")
+        self.feed = feeds[JOBS] = LeaseFeed(
+            JOBS, "a", settings, self.source, self.buffer, None, self.failures.append
+        )
+        self.feed.supply.go_on()
+
+    async def asked(self, times: int) -> list[int]:
+        """For how many messages, when it has been so often."""
+        async with asyncio.timeout(10):
+            while len(self.leader.questions) < times:
+                await asyncio.sleep(0)
+        return [question.messages_max for question, _ in self.leader.questions]
+
+
+async def test_no_more_is_asked_for_than_there_is_room_for() -> None:
+    """R-DEL-6"""
+    bench = Bench()
+    assert await bench.asked(1) == [10]
+    bench.leader.answer(count=7)
+    assert await bench.asked(2) == [10, 3]
+    bench.leader.answer(count=3)
+    assert await bench.asked(2) == [10, 3], "it is full"
+    for _ in range(4):
+        assert bench.buffer.take_leased() is not None
+    assert await bench.asked(3) == [10, 3, 4]
+
+
+async def test_an_error_that_passes_is_tried_again_with_a_new_route() -> None:
+    bench = Bench()
+    for times in (1, 2, 3):
+        await bench.asked(times)
+        bench.leader.answer(NotLeader())
+    await bench.asked(4)
+    assert bench.leader.refreshed == [False, True, True, True]
+    bench.leader.answer()
+    assert (len(bench.buffer), bench.failures) == (1, [])
+
+
+async def test_what_was_asked_for_comes_though_it_is_left() -> None:
+    """R-DEL-3: the broker may have leased it by now; nobody else gets it before the lease ends."""
+    bench = Bench()
+    await bench.asked(1)
+    bench.feed.leave()
+    bench.leader.answer()
+    assert len(bench.buffer) == 1
+    assert len(await bench.asked(1)) == 1
+
+
+async def test_who_closes_takes_nothing_more() -> None:
+    bench = Bench()
+    await bench.asked(1)
+    bench.feed.close()
+    bench.leader.answer()
+    assert len(bench.buffer) == 0
+
+
+async def test_a_partition_that_is_gone_when_it_is_left_is_no_failure() -> None:
+    bench = Bench()
+    await bench.asked(1)
+    bench.feed.leave()
+    bench.leader.answer(UnknownTopic("jobs was deleted."))
+    assert bench.failures == []
+
+
+async def test_a_partition_that_is_gone_is_one_otherwise() -> None:
+    bench = Bench()
+    await bench.asked(1)
+    bench.leader.answer(error := UnknownTopic("jobs was deleted."))
+    assert bench.failures == [error]
+    bench.feed.supply.go_on()
+    assert len(await bench.asked(1)) == 1
