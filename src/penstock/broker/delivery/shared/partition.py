@@ -156,7 +156,8 @@ class Share:
         self._in_write: list[tuple[Told, Outcomes]] = []
         # Durable, and not told yet: a former leader could still hand them out.
         self._early: list[tuple[Told, Outcomes]] = []
-        self._saving: asyncio.Task[None] | None = None
+        # How it stands is on its way to the coordinator.
+        self.saving: asyncio.Task[None] | None = None
         self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -257,8 +258,8 @@ class Share:
         self.partition.stop_waiting(self)
         if self._burying is not None:
             self._burying.cancel()
-        if self._saving is not None:
-            self._saving.cancel()
+        if self.saving is not None:
+            self.saving.cancel()
         self.refuse_waiting(error)
         unsaved = self._early + self._in_write + self._unsaved
         self._early, self._in_write, self._unsaved = [], [], []
@@ -275,7 +276,7 @@ class Share:
     def _is_unused(self) -> bool:
         """Whether nobody could miss it: it is opened again for who comes next."""
         is_told = not (self._unsaved or self._early)
-        return is_told and not (self.holders or self._waiting or self._saving)
+        return is_told and not (self.holders or self._waiting or self.saving)
 
     # --- going on ------------------------------------------------------------------------------
 
@@ -363,8 +364,8 @@ class Share:
     # --- what must be durable ------------------------------------------------------------------
 
     def _save(self) -> None:
-        if self._saving is None and self._is_unsaved:
-            self._saving = self._around.loop.create_task(self._keep())
+        if self.saving is None and self._is_unsaved:
+            self.saving = self._around.loop.create_task(self._keep())
 
     @property
     def _is_unsaved(self) -> bool:
@@ -388,17 +389,17 @@ class Share:
                 is_wanted = self._is_unsaved
         except (StaleTerm, UnknownGroup):
             # Another leads, or the group was made anew: whoever asks again finds out what holds.
-            self._saving = None
+            self.saving = None
             self.end(NotLeader())
         except PenstockError as error:
-            self._saving = None
+            self.saving = None
             self.end(error)
         except Exception:
             logger.exception("Group %s cannot be kept in %s", self.group, self.partition.name)
-            self._saving = None
+            self.saving = None
             self.end(InternalError())
         else:
-            self._saving = None
+            self.saving = None
             self.go_on()
 
     def _tell_durable(self) -> None:

@@ -8,6 +8,7 @@ time, of the term in which its state was read, so two brokers never lease the sa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import Counter
@@ -203,8 +204,14 @@ class Shares:
 
     async def stop(self) -> None:
         """When all connections have ended: what nobody holds is not in doubt after a restart."""
-        if self._closings:
-            await asyncio.wait(self._closings.values(), timeout=_CLOSE_S_MAX)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S_MAX):
+                # One that is still saving says its last words behind that.
+                while last := [*self._closings.values(), *self._savings()]:
+                    await asyncio.wait(last)
+
+    def _savings(self) -> list[asyncio.Task[None]]:
+        return [share.saving for share in self._shares.values() if share.saving is not None]
 
     # --- opening and closing -------------------------------------------------------------------
 

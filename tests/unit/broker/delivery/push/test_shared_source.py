@@ -221,7 +221,7 @@ async def test_what_came_just_before_the_stream_was_closed_is_given_back(
         [context] = contexts
         await until(lambda: bool(list(context.delivery.shares)))
         [share] = context.delivery.shares
-        await until(lambda: bool(share._waiting) and share._saving is None)
+        await until(lambda: bool(share._waiting) and share.saving is None)
         [streams] = context.delivery.pushes._connections.values()
         publishing = asyncio.create_task(here.publish(3))
         async with asyncio.timeout(10):
