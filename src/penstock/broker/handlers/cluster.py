@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.broker.bounds import check_count
 from penstock.broker.cluster.changes import ClusterChanges, Moved
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import BrokerId, TopicPartition
 from penstock.model.limits import MOVES_PER_CHANGE_MAX

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.broker.bounds import check_count
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
 from penstock.broker.delay.admission import check_count_of_call
 from penstock.broker.delay.destination import Stand, append_due, check_topic, stand_response
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.topics.openings import Opened
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
 from penstock.coordination.delay.schedule import Schedule

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import PenstockError
 from penstock.model.topic_config import kept_settings
 from penstock.protocol import penstock_pb2 as pb

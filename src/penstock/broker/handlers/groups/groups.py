@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.answers import answered
 from penstock.broker.handlers.groups.description import described_group
 from penstock.broker.handlers.groups.shared_places import beginning_at

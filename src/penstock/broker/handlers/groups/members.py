@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.shared import share_heartbeat, share_response
 from penstock.coordination.group.assignors.assignment import Assignment, collect
 from penstock.coordination.group.consumer.membership import MANUAL

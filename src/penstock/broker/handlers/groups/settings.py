@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.answers import answered
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import uuid
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.answers import answered
 from penstock.coordination.group.assignors.assignment import Assignment
 from penstock.coordination.group.shared.messages import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import new_member_id
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.coordinators import group_coordinator
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import uuid
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
 from penstock.coordination.group.assignors import assignment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.shared_places import (
     StandingPlace,
     beginning_at,
