@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -23,17 +22,15 @@ from penstock.broker.cluster.work import start_cluster_work
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
-from penstock.broker.delivery.shared.partitions import States
 from penstock.broker.delivery.work import start_delivery_work
 from penstock.broker.entry.dispatch import Dispatcher
 from penstock.broker.entry.gate import Doorway
 from penstock.broker.entry.protocol_switch import ProtocolSwitch
+from penstock.broker.groups.client import GroupsClient
 from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.groups.log import GroupLog
-from penstock.broker.handlers.groups.coordinator_calls import ask_groups
-from penstock.broker.handlers.groups.exclusivity import who_may_write
+from penstock.broker.groups.questions import Questions
 from penstock.broker.handlers.groups.members import groups_of
-from penstock.broker.handlers.groups.shared import read_share, write_share
 from penstock.broker.handlers.hello import Hello
 from penstock.broker.joining import Company, Ground, alone, join
 from penstock.broker.kafka.dispatch import KafkaDispatcher
@@ -42,7 +39,6 @@ from penstock.broker.partitions.compaction import Compactor
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.producers.exclusivity import Claims
 from penstock.broker.producers.ids import ProducerIds
 from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
 from penstock.broker.topics.assignment import Assignment
@@ -53,7 +49,7 @@ from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
-from penstock.protocol.calls import HELLO, READ_SHARE, WRITE_SHARE
+from penstock.protocol.calls import HELLO
 from penstock.registry.image import BrokerImage
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Flusher, ThreadFlusher
@@ -207,14 +203,9 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
-        delivery = start_delivery_work(
-            starting,
-            config,
-            parts,
-            _share_states(lambda: context),
-            lambda: Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock),
-        )
-        context = Context(
+        groups_client = GroupsClient(me, leaders, channels, Questions(groups, registry, leaders))
+        delivery = start_delivery_work(starting, config, parts, groups_client)
+        return Context(
             config=config,
             loop=asyncio.get_running_loop(),
             clock=clock,
@@ -224,6 +215,7 @@ class Broker:
             leaders=leaders,
             topics=topics,
             groups=groups,
+            groups_client=groups_client,
             producer_ids=_start_producer_ids(starting, company),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
@@ -241,7 +233,6 @@ class Broker:
                 internal_replication_factor=config.internal_replication_factor,
             ),
         )
-        return context
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher
@@ -302,13 +293,6 @@ def _start_producer_ids(starting: contextlib.AsyncExitStack, company: Company) -
         producer_ids.start()
         starting.push_async_callback(producer_ids.stop)
     return producer_ids
-
-
-def _share_states(context: Callable[[], Context]) -> States:
-    return States(
-        lambda request: ask_groups(context(), READ_SHARE, read_share, request),
-        lambda request: ask_groups(context(), WRITE_SHARE, write_share, request),
-    )
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -9,8 +9,8 @@ from typing import Final
 
 from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
+from penstock.broker.groups.answers import answered
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.groups.answers import answered
 from penstock.broker.handlers.groups.description import described_group
 from penstock.broker.handlers.groups.shared_places import beginning_at
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
@@ -75,7 +75,7 @@ async def commit_offsets(
 
         context.groups.submit(answer, change)
 
-    await answered(context, ask)
+    await answered(ask)
     return pb.CommitOffsetsResponse()
 
 
@@ -105,7 +105,7 @@ async def fetch_offsets(
         )
 
     response = pb.FetchOffsetsResponse()
-    for committed in await answered(context, lambda answer: context.groups.ask(answer, find)):
+    for committed in await answered(lambda answer: context.groups.ask(answer, find)):
         response.offsets.add(
             topic=committed.topic,
             partition=committed.partition,
@@ -121,7 +121,7 @@ async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.Lis
     def names(groups: Coordinator) -> list[str]:
         return [group.name for group in groups.list()]
 
-    found = await answered(context, lambda answer: context.groups.ask(answer, names))
+    found = await answered(lambda answer: context.groups.ask(answer, names))
     return pb.ListGroupsResponse(groups=found)
 
 
@@ -134,7 +134,7 @@ async def describe_group(
         return described_group(context, groups, request.group)
 
     found: pb.DescribeGroupResponse = await answered(
-        context, lambda answer: context.groups.ask(answer, describe)
+        lambda answer: context.groups.ask(answer, describe)
     )
     return found
 
@@ -145,7 +145,7 @@ async def delete_group(context: Context, request: pb.DeleteGroupRequest) -> pb.D
     def ask(answer: Answer) -> None:
         context.groups.submit(answer, lambda groups, _: groups.delete(answer, [request.group]))
 
-    [refusal] = await answered(context, ask)
+    [refusal] = await answered(ask)
     if refusal is not None:
         raise refusal
     return pb.DeleteGroupResponse()
@@ -158,7 +158,7 @@ async def subscriptions(
         return list_subscriptions(groups.table, context.groups.topic_id, request.topic)
 
     response = pb.ListSubscriptionsResponse()
-    for found in await answered(context, lambda answer: context.groups.ask(answer, find)):
+    for found in await answered(lambda answer: context.groups.ask(answer, find)):
         response.subscriptions.add(
             topic=found.topic, point_to_point=found.is_point_to_point, groups=found.groups
         )

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from penstock.broker.handlers.groups.shared import read_share, write_share
 from penstock.model.delivery_errors import InconsistentSubscription, InvalidFilter
 from penstock.model.errors import (
     CoordinatorLoading,
@@ -67,7 +66,7 @@ class Leader:
             leader_term=self.term,
         )
         request.MergeFrom(pb.ReadShareRequest(**changes))  # type: ignore[arg-type]
-        response = await read_share(self.life.context, request)
+        response = await self.life.groups_client.questions.read_share(request)
         self.incarnation = response.incarnation
         return response
 
@@ -81,7 +80,7 @@ class Leader:
             incarnation=self.incarnation,
         )
         request.MergeFrom(pb.WriteShareRequest(**changes))  # type: ignore[arg-type]
-        await write_share(self.life.context, request)
+        await self.life.groups_client.questions.write_share(request)
 
 
 class TestMembers:

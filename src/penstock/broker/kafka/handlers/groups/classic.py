@@ -11,7 +11,6 @@ from dataclasses import replace
 from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import new_member_id
-from penstock.broker.handlers.groups.coordinators import group_coordinator
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.coordination.group.classic.messages import (
@@ -120,7 +119,7 @@ async def _find(context: Context, key_type: int) -> FoundCoordinator:
             raise TransactionsRefused
         if key_type != _GROUP_KEY:
             raise InvalidRequest(f"There are no coordinators of type {key_type} here.")
-        broker = await group_coordinator(context)
+        broker = await context.groups_client.coordinator()
         host, port = host_and_port(broker.address)
         return FoundCoordinator("", broker.id, host, port, ErrorCode.NONE, None)
     except PenstockError as error:

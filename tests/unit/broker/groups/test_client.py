@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.broker.handlers.groups.coordinators import group_coordinator
 from penstock.model.errors import NotCoordinator
 from penstock.model.ids import BrokerId
 from penstock.registry.image import BrokerImage
@@ -23,7 +22,7 @@ async def register(life: Life, *brokers: int) -> None:
 async def test_on_a_broker_on_its_own_nothing_is_made_for_the_asking() -> None:
     async with living(SimulatedDisk()) as life:
         await register(life, 1)
-        assert (await group_coordinator(life.context)).address == "host-1:1"
+        assert (await life.groups_client.coordinator()).address == "host-1:1"
         assert "__offsets" not in life.registry.image.topics
 
 
@@ -31,10 +30,10 @@ async def test_where_there_are_several_the_topic_says_who() -> None:
     """R-REP-2."""
     async with living(SimulatedDisk(), internal_replication_factor=1) as life:
         await register(life, 1, 2)
-        found = await group_coordinator(life.context)
+        found = await life.groups_client.coordinator()
         [partition] = life.registry.image.topic("__offsets").partitions
         assert (found.id,) == partition.replicas
-        assert await group_coordinator(life.context) == found
+        assert await life.groups_client.coordinator() == found
 
 
 async def test_while_nobody_leads_there_is_none() -> None:
@@ -44,4 +43,4 @@ async def test_while_nobody_leads_there_is_none() -> None:
         brokers = {BrokerId(2): life.registry.image.brokers[BrokerId(2)]}
         life.registry._install(replace(life.registry.image, brokers=brokers))
         with pytest.raises(NotCoordinator, match="no leader now"):
-            await group_coordinator(life.context)
+            await life.groups_client.coordinator()
