@@ -14,7 +14,7 @@ import random
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.broker.clients.clients import Clients
 from penstock.broker.clients.session import Session
@@ -24,8 +24,9 @@ from penstock.broker.entry.gate import Doorway
 from penstock.broker.handlers.raft import Raft, Receiver
 from penstock.model.errors import InvalidConfig, RegistryUnavailable
 from penstock.model.ids import BrokerId
+from penstock.net.call import Call
 from penstock.net.clock import Clock
-from penstock.protocol.calls import META_CALLS, RAFT
+from penstock.protocol.calls import META_CALLS, RAFT, CallType
 from penstock.raft.membership import Node
 from penstock.registry import meta_address
 from penstock.registry.api import Registry
@@ -178,9 +179,9 @@ async def _start_meta_server(starting: contextlib.AsyncExitStack, ground: Ground
             message_id: int,
             envelope: memoryview,
             payload: memoryview,
-            number: int = call.number,
+            call: CallType[Any, Any] = call,
         ) -> None:
-            server.serve(session.channel, number, message_id, envelope, payload)
+            server.serve(Call(session.channel, call, message_id, envelope, payload))
 
         ground.doorway.let_brokers(call, serve)
     return server
