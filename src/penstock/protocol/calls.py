@@ -91,7 +91,6 @@ META_HEARTBEAT: Final = _call(
 )
 META_LEADER: Final = _call(pb.CALL_META_LEADER, pb.MetaLeaderRequest, pb.MetaLeaderResponse)
 META_SNAPSHOT: Final = _call(pb.CALL_META_SNAPSHOT, pb.MetaSnapshotRequest, pb.MetaSnapshotResponse)
-
 DESCRIBE_CLUSTER: Final = _call(
     pb.CALL_DESCRIBE_CLUSTER, pb.DescribeClusterRequest, pb.DescribeClusterResponse
 )
@@ -102,16 +101,6 @@ ELECT_LEADERS: Final = _call(pb.CALL_ELECT_LEADERS, pb.ElectLeadersRequest, pb.E
 DESCRIBE_BROKER: Final = _call(
     pb.CALL_DESCRIBE_BROKER, pb.DescribeBrokerRequest, pb.DescribeBrokerResponse
 )
-
-META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
-    META_CHANGE,
-    META_FETCH,
-    META_HEARTBEAT,
-    META_LEADER,
-    META_SNAPSHOT,
-)
-"""What meta servers answer."""
-
 GROUP_HEARTBEAT: Final = _call(
     pb.CALL_GROUP_HEARTBEAT, pb.GroupHeartbeatRequest, pb.GroupHeartbeatResponse
 )

@@ -38,6 +38,7 @@ class Session:
         "channel",
         "client_id",
         "memberships",
+        "principal",
         "produce_targets",
         "push_stream_count",
     )
@@ -60,6 +61,8 @@ class Session:
         )
         # In `broker.clients.clients`; 0 before it has said hello.
         self.client_id = 0
+        # Who has proved to be there; None: nobody has to, yet.
+        self.principal: str | None = None
         # Groups, and the members of them that speak on this connection.
         self.memberships: set[tuple[str, str]] = set()
         # Open ones, in `broker.delivery.push.streams`.

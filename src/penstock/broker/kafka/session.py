@@ -74,6 +74,7 @@ class KafkaSession:
         "_on_read_end",
         "connection",
         "is_reader",
+        "principal",
     )
 
     def __init__(
@@ -96,6 +97,8 @@ class KafkaSession:
         self._is_held = False
         self._is_draining = False
         self._on_close: dict[object, Callable[[], None]] = {}
+        # As with a session of our own protocol.
+        self.principal: str | None = None
         # Whether it is a consumer's: its wish for a topic is another than a producer's.
         self.is_reader = False
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.groups.answers import answered
 from penstock.broker.groups.coordinator import Answer
@@ -25,8 +26,9 @@ _SETTING_S: Final = 0.5
 _LOOK_S: Final = 0.02
 
 
-async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.ClaimTopicResponse:
+async def claim_topic(context: Context, call: Call[pb.ClaimTopicRequest]) -> pb.ClaimTopicResponse:
     """Answered when nobody can write any more who had the topic before."""
+    request = call.request
     if not 1 <= len(request.claimant) <= CLAIMANT_LENGTH_MAX:
         raise InvalidRequest(
             f"The claimant is a word of {len(request.claimant)} letters: make one of up to "
@@ -56,15 +58,15 @@ async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.Cla
 
 
 async def release_topic(
-    context: Context, request: pb.ReleaseTopicRequest
+    context: Context, call: Call[pb.ReleaseTopicRequest]
 ) -> pb.ReleaseTopicResponse:
-    topic = context.topics.find(request.topic)
+    topic = context.topics.find(call.request.topic)
 
     def ask(answer: Answer) -> None:
         context.groups.submit(
             answer,
             lambda groups, now_ms: groups.table.claims.release(
-                answer, topic.id, request.claimant, now_ms
+                answer, topic.id, call.request.claimant, now_ms
             ),
         )
 
@@ -94,5 +96,5 @@ async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> 
         await asyncio.sleep(_LOOK_S)
 
 
-async def check_claim(context: Context, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
-    return await context.groups_client.questions.check_claim(request)
+async def check_claim(context: Context, call: Call[pb.CheckClaimRequest]) -> pb.CheckClaimResponse:
+    return await context.groups_client.questions.check_claim(call.request)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.groups.answers import answered
 from penstock.broker.groups.coordinator import Answer
@@ -26,11 +27,12 @@ _NO_MEMBER: Final = -1
 
 
 async def commit_offsets(
-    context: Context, request: pb.CommitOffsetsRequest
+    context: Context, call: Call[pb.CommitOffsetsRequest]
 ) -> pb.CommitOffsetsResponse:
     """Of a group without members, or by one of them: a group that has members is told by them alone
     how far it has read, each with the epoch that it was given last. A shared group begins there,
     while it has no members."""
+    request = call.request
     check_group_name(request.group)
     check_count("offsets", len(request.offsets))
     now_ms = context.clock.now_ms()
@@ -93,14 +95,14 @@ def _resets(offsets: Iterable[CommittedOffset]) -> list[ShareReset]:
 
 
 async def fetch_offsets(
-    context: Context, request: pb.FetchOffsetsRequest
+    context: Context, call: Call[pb.FetchOffsetsRequest]
 ) -> pb.FetchOffsetsResponse:
-    topics = frozenset(request.topics)
+    topics = frozenset(call.request.topics)
 
     def find(groups: Coordinator) -> list[CommittedOffset]:
         return sorted(
             committed
-            for committed in groups.fetch(request.group).standing(context.groups.topic_id)
+            for committed in groups.fetch(call.request.group).standing(context.groups.topic_id)
             if not topics or committed.topic in topics
         )
 
@@ -115,8 +117,8 @@ async def fetch_offsets(
     return response
 
 
-async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
-    del request
+async def list_groups(context: Context, call: Call[pb.ListGroupsRequest]) -> pb.ListGroupsResponse:
+    del call
 
     def names(groups: Coordinator) -> list[str]:
         return [group.name for group in groups.list()]
@@ -126,12 +128,12 @@ async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.Lis
 
 
 async def describe_group(
-    context: Context, request: pb.DescribeGroupRequest
+    context: Context, call: Call[pb.DescribeGroupRequest]
 ) -> pb.DescribeGroupResponse:
-    check_group_name(request.group)
+    check_group_name(call.request.group)
 
     def describe(groups: Coordinator) -> pb.DescribeGroupResponse:
-        return described_group(context, groups, request.group)
+        return described_group(context, groups, call.request.group)
 
     found: pb.DescribeGroupResponse = await answered(
         lambda answer: context.groups.ask(answer, describe)
@@ -139,11 +141,13 @@ async def describe_group(
     return found
 
 
-async def delete_group(context: Context, request: pb.DeleteGroupRequest) -> pb.DeleteGroupResponse:
+async def delete_group(
+    context: Context, call: Call[pb.DeleteGroupRequest]
+) -> pb.DeleteGroupResponse:
     """Its place in every topic goes, and topics that it read point to point are everybody's."""
 
     def ask(answer: Answer) -> None:
-        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [request.group]))
+        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [call.request.group]))
 
     [refusal] = await answered(ask)
     if refusal is not None:
@@ -152,10 +156,10 @@ async def delete_group(context: Context, request: pb.DeleteGroupRequest) -> pb.D
 
 
 async def subscriptions(
-    context: Context, request: pb.ListSubscriptionsRequest
+    context: Context, call: Call[pb.ListSubscriptionsRequest]
 ) -> pb.ListSubscriptionsResponse:
     def find(groups: Coordinator) -> list[Subscription]:
-        return list_subscriptions(groups.table, context.groups.topic_id, request.topic)
+        return list_subscriptions(groups.table, context.groups.topic_id, call.request.topic)
 
     response = pb.ListSubscriptionsResponse()
     for found in await answered(lambda answer: context.groups.ask(answer, find)):

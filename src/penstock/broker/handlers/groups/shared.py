@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 
 from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.coordination.group.assignors.assignment import Assignment
 from penstock.coordination.group.shared.messages import (
@@ -85,9 +86,9 @@ def _wanted(context: Context, settings: pb.SharedSettings) -> WantedSettings:
     )
 
 
-async def read_share(context: Context, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
-    return await context.groups_client.questions.read_share(request)
+async def read_share(context: Context, call: Call[pb.ReadShareRequest]) -> pb.ReadShareResponse:
+    return await context.groups_client.questions.read_share(call.request)
 
 
-async def write_share(context: Context, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
-    return await context.groups_client.questions.write_share(request)
+async def write_share(context: Context, call: Call[pb.WriteShareRequest]) -> pb.WriteShareResponse:
+    return await context.groups_client.questions.write_share(call.request)

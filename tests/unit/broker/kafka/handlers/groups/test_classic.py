@@ -128,6 +128,7 @@ class Answers:
     connection: Any = None
     is_open = True
     is_reader = False
+    principal = None
 
     def __init__(self) -> None:
         self.response: Any = None

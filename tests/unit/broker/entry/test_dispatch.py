@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.kafka import dispatch
+from penstock.broker.entry.table import KAFKA
 from penstock.model.errors import InvalidRequest
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.apis import APIS, Api
@@ -178,10 +178,6 @@ SENSIBLE: dict[Api, Callable[[], Any]] = {
 }
 
 
-def test_every_advertised_api_has_a_handler() -> None:
-    assert set(dispatch.HANDLERS) == set(APIS)
-
-
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 async def test_every_version_is_answered(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """R-NET-5: an empty request and a sensible one, without a traceback, on one connection."""
@@ -236,6 +232,11 @@ async def _ask(client: KafkaClient, api: Api, version: int, request: Any) -> Kaf
     return client
 
 
+def answer_by(handler: Any, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API is answered by this handler until the test ends."""
+    monkeypatch.setitem(vars(KAFKA[api.key]), "handler", handler)
+
+
 async def _refused(context: object, call: object) -> object:
     del context, call
     await asyncio.sleep(0)
@@ -268,8 +269,8 @@ def _broken_at_once(context: object, call: object) -> object:
 async def test_a_handler_that_fails_is_answered_where_there_is_a_place_for_it(
     handler: Any, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(dispatch.HANDLERS, apis.DESCRIBE_CLUSTER.key, handler)
-    monkeypatch.setitem(dispatch.HANDLERS, apis.LIST_OFFSETS.key, handler)
+    answer_by(handler, apis.DESCRIBE_CLUSTER, monkeypatch)
+    answer_by(handler, apis.LIST_OFFSETS, monkeypatch)
     async with kafka_running() as (_, client):
         response = await client.call(apis.DESCRIBE_CLUSTER, 0, apis.DESCRIBE_CLUSTER.request())
         assert response.error_code == code
@@ -282,7 +283,7 @@ async def test_a_place_that_a_version_does_not_have_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Fetch tells errors of the whole since version 7."""
-    monkeypatch.setitem(dispatch.HANDLERS, apis.FETCH.key, _refused_at_once)
+    answer_by(_refused_at_once, apis.FETCH, monkeypatch)
     async with kafka_running() as (_, client):
         response = await client.call(apis.FETCH, 7, FetchRequest())
         assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -295,7 +296,7 @@ async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
         del context, call
         return await asyncio.Event().wait()
 
-    monkeypatch.setitem(dispatch.HANDLERS, apis.LIST_OFFSETS.key, endless)
+    answer_by(endless, apis.LIST_OFFSETS, monkeypatch)
     async with kafka_running(shutdown_timeout_ms=1) as (broker, client):
         await client.send(apis.LIST_OFFSETS, 1, list_offsets.ListOffsetsRequest())
         await asyncio.sleep(0)
