@@ -156,7 +156,7 @@ _NATIVE: Final = (
     NativeRow(
         calls.GROUP_HEARTBEAT, members.group_heartbeat, _INLINE, _CLIENT, _SUBSCRIBER, _CHEAP
     ),
-    NativeRow(calls.COMMIT_OFFSETS, groups.commit_offsets, _WAITING, _CLIENT, _MEMBER, _CHEAP),
+    NativeRow(calls.COMMIT_OFFSETS, groups.commit_offsets, _INLINE, _CLIENT, _MEMBER, _CHEAP),
     NativeRow(
         calls.FETCH_OFFSETS,
         groups.fetch_offsets,

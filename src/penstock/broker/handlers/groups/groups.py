@@ -19,16 +19,14 @@ from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.offsets import CommittedOffset, check_group_name, check_metadata
 from penstock.coordination.group.shared.messages import ShareReset
 from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
-from penstock.model.errors import InvalidRequest, UnknownTopic
+from penstock.model.errors import InvalidRequest, PenstockError, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 
 # Instead of an epoch, of who is none.
 _NO_MEMBER: Final = -1
 
 
-async def commit_offsets(
-    context: Context, call: Call[pb.CommitOffsetsRequest]
-) -> pb.CommitOffsetsResponse:
+def commit_offsets(context: Context, call: Call[pb.CommitOffsetsRequest]) -> None:
     """Of a group without members, or by one of them: a group that has members is told by them alone
     how far it has read, each with the epoch that it was given last. A shared group begins there,
     while it has no members."""
@@ -66,19 +64,19 @@ async def commit_offsets(
         must_own=bool(request.member_id),
     )
 
-    def ask(answer: Answer) -> None:
-        def change(groups: Coordinator, now_ms: int) -> Effects:
-            if not request.member_id and groups.shared.has(request.group):
-                incarnation = uuid.uuid4().hex
-                return groups.shared.reset(
-                    answer, request.group, incarnation, _resets(offsets), now_ms
-                )
-            return groups.commit(answer, commit, now_ms)
+    def answer(what: object) -> None:
+        if isinstance(what, PenstockError):
+            call.refuse(what)
+        else:
+            call.answer(pb.CommitOffsetsResponse())
 
-        context.groups.submit(answer, change)
+    def change(groups: Coordinator, now_ms: int) -> Effects:
+        if not request.member_id and groups.shared.has(request.group):
+            incarnation = uuid.uuid4().hex
+            return groups.shared.reset(answer, request.group, incarnation, _resets(offsets), now_ms)
+        return groups.commit(answer, commit, now_ms)
 
-    await answered(ask)
-    return pb.CommitOffsetsResponse()
+    context.groups.submit(answer, change)
 
 
 def _resets(offsets: Iterable[CommittedOffset]) -> list[ShareReset]:
