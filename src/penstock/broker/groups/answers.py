@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from penstock.broker.groups.coordinator import Answer
+from penstock.broker.groups.coordinator import Answer, FoundT, GroupCoordinator
+from penstock.coordination.group.coordinator import Coordinator
 from penstock.model.errors import PenstockError
 
 
@@ -27,3 +28,9 @@ async def answered(ask: Callable[[Answer], None]) -> Any:
 
     ask(answer)
     return await waiting
+
+
+async def found(groups: GroupCoordinator, question: Callable[[Coordinator], FoundT]) -> FoundT:
+    """What a look at the groups finds."""
+    what: FoundT = await answered(lambda answer: groups.ask(answer, question))
+    return what

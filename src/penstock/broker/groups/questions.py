@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from penstock.broker.bounds import check_count
-from penstock.broker.groups.answers import answered
+from penstock.broker.groups.answers import answered, found
 from penstock.broker.groups.coordinator import Answer, GroupCoordinator
 from penstock.broker.partitions.leaders import Leaders
 from penstock.coordination.group.coordinator import Coordinator
@@ -59,14 +59,14 @@ class Questions:
                 answer, lambda groups, _: groups.shared.read(answer, request.group, place)
             )
 
-        found: ShareReadAnswer = await answered(ask)
+        kept: ShareReadAnswer = await answered(ask)
         return pb.ReadShareResponse(
-            is_known=bool(found.state),
-            state=found.state,
-            settings=settings_message(found.settings),
-            incarnation=found.incarnation,
-            sequence=found.sequence,
-            start_ago_ms=found.start_ago_ms,
+            is_known=bool(kept.state),
+            state=kept.state,
+            settings=settings_message(kept.settings),
+            incarnation=kept.incarnation,
+            sequence=kept.sequence,
+            start_ago_ms=kept.start_ago_ms,
         )
 
     async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
@@ -130,10 +130,7 @@ class Questions:
                 own=settings.of(request.group), defaults=settings.defaults(request.group)
             )
 
-        found: pb.GroupSettingsResponse = await answered(
-            lambda answer: self.groups.ask(answer, find)
-        )
-        return found
+        return await found(self.groups, find)
 
     def _place(self, request: pb.ReadShareRequest | pb.WriteShareRequest) -> SharePlace:
         """Checked against what the leaders tell every broker: a term that nobody leads in would

@@ -10,7 +10,7 @@ from typing import Final
 from penstock.broker.bounds import check_count
 from penstock.broker.call import Call
 from penstock.broker.context import Context
-from penstock.broker.groups.answers import answered
+from penstock.broker.groups.answers import answered, found
 from penstock.broker.groups.coordinator import Answer
 from penstock.broker.handlers.groups.description import described_group
 from penstock.broker.handlers.groups.shared_places import beginning_at
@@ -105,7 +105,7 @@ async def fetch_offsets(
         )
 
     response = pb.FetchOffsetsResponse()
-    for committed in await answered(lambda answer: context.groups.ask(answer, find)):
+    for committed in await found(context.groups, find):
         response.offsets.add(
             topic=committed.topic,
             partition=committed.partition,
@@ -121,8 +121,7 @@ async def list_groups(context: Context, call: Call[pb.ListGroupsRequest]) -> pb.
     def names(groups: Coordinator) -> list[str]:
         return [group.name for group in groups.list()]
 
-    found = await answered(lambda answer: context.groups.ask(answer, names))
-    return pb.ListGroupsResponse(groups=found)
+    return pb.ListGroupsResponse(groups=await found(context.groups, names))
 
 
 async def describe_group(
@@ -133,10 +132,7 @@ async def describe_group(
     def describe(groups: Coordinator) -> pb.DescribeGroupResponse:
         return described_group(context, groups, call.request.group)
 
-    found: pb.DescribeGroupResponse = await answered(
-        lambda answer: context.groups.ask(answer, describe)
-    )
-    return found
+    return await found(context.groups, describe)
 
 
 async def delete_group(
@@ -160,8 +156,8 @@ async def subscriptions(
         return list_subscriptions(groups.table, context.groups.topic_id, call.request.topic)
 
     response = pb.ListSubscriptionsResponse()
-    for found in await answered(lambda answer: context.groups.ask(answer, find)):
+    for one in await found(context.groups, find):
         response.subscriptions.add(
-            topic=found.topic, point_to_point=found.is_point_to_point, groups=found.groups
+            topic=one.topic, point_to_point=one.is_point_to_point, groups=one.groups
         )
     return response

@@ -26,6 +26,7 @@ from penstock.coordination.group.classic.messages import (
     SyncRequest,
 )
 from penstock.coordination.group.coordinator import SHARED, Coordinator
+from penstock.coordination.group.coordinator import ListedGroup as Listed
 from penstock.model.errors import (
     CoordinatorLoading,
     InconsistentProtocol,
@@ -288,13 +289,10 @@ def describe_groups(context: Context, call: Call) -> None:
     def describe(groups: Coordinator) -> list[DescribedGroup]:
         return [_described(groups, name, call.version) for name in names]
 
-    def answer(what: object) -> None:
+    def answer(what: list[DescribedGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
-            failed = [_not_described(name, what, call.version) for name in names]
-            call.answer(DescribeGroupsResponse(groups=failed))
-        else:
-            assert isinstance(what, list), what
-            call.answer(DescribeGroupsResponse(groups=what))
+            what = [_not_described(name, what, call.version) for name in names]
+        call.answer(DescribeGroupsResponse(groups=what))
 
     context.groups.ask(answer, describe)
 
@@ -334,14 +332,13 @@ def _not_described(name: str, error: PenstockError, version: int) -> DescribedGr
 def list_groups(context: Context, call: Call) -> None:
     request: ListGroupsRequest = call.request
 
-    def answer(what: object) -> None:
+    def answer(what: list[Listed] | PenstockError) -> None:
         if isinstance(what, NotCoordinator):
             # Tools ask every broker, and put together what each looks after.
             what = []
         if isinstance(what, PenstockError):
             call.answer(ListGroupsResponse(error_code=group_code(what)))
             return
-        assert isinstance(what, list), what
         call.answer(
             ListGroupsResponse(
                 groups=[

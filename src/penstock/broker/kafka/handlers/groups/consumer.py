@@ -112,10 +112,9 @@ def consumer_group_describe(context: Context, call: Call) -> None:
                 described.append(_not_described(name, error))
         return described
 
-    def answer(what: object) -> None:
+    def answer(what: list[describing.DescribedGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
             what = [_not_described(name, what) for name in names]
-        assert isinstance(what, list), what
         call.answer(describing.ConsumerGroupDescribeResponse(groups=what))
 
     context.groups.ask(answer, describe)

@@ -158,16 +158,13 @@ def offset_fetch(context: Context, call: Call) -> None:
     def fetch(groups: Coordinator) -> list[OffsetFetchResponseGroup]:
         return [_fetched(groups, image, version, group) for group in wanted]
 
-    def answer(what: object) -> None:
+    def answer(what: list[OffsetFetchResponseGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
-            found = [_not_fetched(group, what) for group in wanted]
-        else:
-            assert isinstance(what, list), what
-            found = what
+            what = [_not_fetched(group, what) for group in wanted]
         if version >= _FETCH_GROUPS_SINCE:
-            call.answer(OffsetFetchResponse(groups=found))
+            call.answer(OffsetFetchResponse(groups=what))
         else:
-            call.answer(_only_response(found[0]))
+            call.answer(_only_response(what[0]))
 
     # Answered behind everything that was committed before, so nothing that is found is unstable.
     context.groups.ask(answer, fetch)
