@@ -13,19 +13,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.broker.call import AnyCall
+from penstock.broker.call import AnyCall, Call
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
+from penstock.broker.entry.columns import Handler
 from penstock.broker.entry.table import KAFKA, NATIVE
 from penstock.broker.ground import STARTING, Ground
 from penstock.broker.kafka.call import Call as KafkaCall
 from penstock.broker.turns.handler_tasks import HandlerTasks
-from penstock.model.errors import Busy, InternalError, PenstockError, UnknownCall
+from penstock.model.errors import Busy, InternalError, PenstockError
 from penstock.net.call import NOTHING
+from penstock.protocol.calls import CallType, type_name
 
 logger = logging.getLogger(__name__)
+
+
+class _Way(NamedTuple):
+    """To a handler: what of its row is needed for each call, at hand."""
+
+    make: type[Call[Any]]
+    kind: CallType[Any, Any]
+    handler: Handler
+    parts: Ground | Context
 
 
 class Dispatcher:
@@ -34,12 +45,22 @@ class Dispatcher:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._context: Context | None = None
+        self._native = {
+            number: _Way(row.call, row.kind, row.handler, ground)
+            for number, row in NATIVE.items()
+            if row.is_early
+        }
         self.tasks = HandlerTasks(asyncio.get_running_loop())
 
     def let_clients(self, context: Context) -> None:
         """The broker is ready."""
         self._context = context
         self._ground.is_ready = True
+        self._native |= {
+            number: _Way(row.call, row.kind, row.handler, context)
+            for number, row in NATIVE.items()
+            if not row.is_early
+        }
 
     def native(
         self,
@@ -50,14 +71,12 @@ class Dispatcher:
         payload: memoryview,
     ) -> None:
         """What this raises is the answer."""
-        row = NATIVE.get(number)
-        if row is None:
-            raise UnknownCall(f"This broker does not answer calls of type {number}.")
-        parts = self._ground if row.is_early else self._context
-        if parts is None:
-            raise Busy(STARTING)
-        call = row.call(session, row.kind, message_id, envelope, payload)
-        result = row.handler(parts, call)
+        way = self._native.get(number)
+        if way is None:
+            raise self._ground.nobody_for(type_name(number))
+        make, kind, handler, parts = way
+        call = make(session, kind, message_id, envelope, payload)
+        result = handler(parts, call)
         # It lies where it was received, which is overwritten and may be large.
         call.payload = NOTHING
         if result is not None:
