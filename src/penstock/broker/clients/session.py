@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.broker.clients.waiters import Waiters
 from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.net.channel import Channel
@@ -29,12 +30,11 @@ class Dispatch(Protocol):
     ) -> None: ...
 
 
-class Session:
+class Session(Waiters):
     """Made by the broker for each accepted connection."""
 
     __slots__ = (
         "_dispatch",
-        "_on_close",
         "channel",
         "client_id",
         "memberships",
@@ -51,6 +51,7 @@ class Session:
         on_read_end: Callable[[], None],
         frame_bytes_max: int,
     ) -> None:
+        super().__init__()
         self._dispatch = dispatch
         self.channel = Channel(
             connection,
@@ -69,24 +70,11 @@ class Session:
         self.push_stream_count = 0
         # Produce envelopes seen here, and the partition, acks and claim they name.
         self.produce_targets: dict[bytes, tuple[Partition, int, int]] = {}
-        self._on_close: dict[object, Callable[[], None]] = {}
 
     @property
     def is_open(self) -> bool:
         """Whether what is tied to the connection's end will see it."""
         return not self.channel.connection.is_closed
-
-    @property
-    def waiting_count(self) -> int:
-        """What waits on this connection."""
-        return len(self._on_close)
-
-    def on_close(self, waiter: object, then: Callable[[], None]) -> None:
-        """Call `then` when the connection goes before `forget(waiter)`."""
-        self._on_close[waiter] = then
-
-    def forget(self, waiter: object) -> None:
-        self._on_close.pop(waiter, None)
 
     def _serve(
         self,
@@ -102,6 +90,4 @@ class Session:
     def _closed(self, channel: Channel, error: PenstockError | None) -> None:
         del channel, error
         self.produce_targets.clear()
-        waiting, self._on_close = self._on_close, {}
-        for then in waiting.values():
-            then()
+        self.end_waiting()

@@ -3,7 +3,6 @@ time or position (R-DEL-10)."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from penstock.broker.call import Call
@@ -34,7 +33,7 @@ def fetch(context: Context, call: Call[pb.FetchRequest]) -> None:
     ):
         _answer(call, partition, part)
     else:
-        _WaitingFetch(context, call).wait(partition)
+        _WaitingFetch(context, call, partition).begin()
 
 
 def find_offset(context: Context, call: Call[pb.FindOffsetRequest]) -> None:
@@ -59,21 +58,17 @@ class _WaitingFetch:
     """A long poll: answered when there is enough, when its time is up, or when the partition goes
     away; forgotten when its client does."""
 
-    __slots__ = ("_call", "_context", "_partition", "_timer")
+    __slots__ = ("_call", "_context", "_partition")
 
-    def __init__(self, context: Context, call: Call[pb.FetchRequest]) -> None:
+    def __init__(self, context: Context, call: Call[pb.FetchRequest], partition: Partition) -> None:
         self._context = context
         self._call = call
-        self._timer: asyncio.TimerHandle | None = None
-        self._partition: Partition | None = None
-
-    def wait(self, partition: Partition) -> None:
         self._partition = partition
-        partition.wait_for_more(self, self._look)
-        if self._timer is None:
-            wait_ms = min(self._call.request.max_wait_ms, FETCH_WAIT_MS_MAX)
-            self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
-            self._call.session.on_close(self, self._forget)
+
+    def begin(self) -> None:
+        self._partition.wait_for_more(self, self._look)
+        wait_ms = min(self._call.request.max_wait_ms, FETCH_WAIT_MS_MAX)
+        self._call.session.wait(self, self._forget, wait_ms / 1000, self._time_up)
 
     def _look(self) -> None:
         """There is more, or the partition is no longer there."""
@@ -85,7 +80,8 @@ class _WaitingFetch:
                 self._forget()
                 _answer(self._call, partition, part)
             else:
-                self.wait(partition)
+                self._partition = partition
+                partition.wait_for_more(self, self._look)
         except PenstockError as error:
             self._forget()
             self._call.refuse(error)
@@ -93,7 +89,6 @@ class _WaitingFetch:
     def _time_up(self) -> None:
         """Answer with what there is."""
         partition = self._partition
-        assert partition is not None
         self._forget()
         try:
             part = _read(self._context, partition, self._call.request)
@@ -102,10 +97,7 @@ class _WaitingFetch:
             self._call.refuse(error)
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._partition is not None:
-            self._partition.stop_waiting(self)
+        self._partition.stop_waiting(self)
         self._call.session.forget(self)
 
 

@@ -7,7 +7,6 @@ waits while others' messages pass by is told soon how far it has come, but not f
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from penstock.broker.call import Call
@@ -40,7 +39,6 @@ class _FilteredFetch:
         "_max_bytes",
         "_offset",
         "_partition",
-        "_timer",
         "_work",
     )
 
@@ -62,7 +60,6 @@ class _FilteredFetch:
         self._offset = request.offset
         wait_s = min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000 if may_wait else 0.0
         self._deadline_s = context.loop.time() + wait_s
-        self._timer: asyncio.TimerHandle | None = None
         self._work: Work[FilteredPart] | None = None
 
     def begin(self) -> None:
@@ -94,12 +91,8 @@ class _FilteredFetch:
             self._answer(part.payload)
             return
         self._partition.wait_for_more(self, self._look)
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._context.loop.call_at(self._deadline_s, self._time_up)
+        wait_s = self._deadline_s - now_s
+        self._call.session.wait(self, self._forget, wait_s, self._time_up)
 
     def _time_up(self) -> None:
         if self._work is None:  # else it is looking, and answers by itself
@@ -123,8 +116,6 @@ class _FilteredFetch:
         self._call.refuse(error)
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         if self._work is not None:
             self._work.cancel()
         self._partition.stop_waiting(self)

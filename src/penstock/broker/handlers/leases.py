@@ -3,7 +3,6 @@ groups (R-DEL-3, R-DEL-9)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -81,13 +80,7 @@ class _LeaseAnswer(Ask):
     """A long poll: answered when there is something to lease, or with nothing when its time is
     up; forgotten when its client goes."""
 
-    __slots__ = (
-        "_asked_s",
-        "_call",
-        "_context",
-        "_partition",
-        "_timer",
-    )
+    __slots__ = ("_asked_s", "_call", "_context", "_partition")
 
     def __init__(
         self,
@@ -102,15 +95,13 @@ class _LeaseAnswer(Ask):
         self._call = call
         self._partition = partition
         self._asked_s = context.loop.time()
-        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        wait_ms = min(self._call.request.max_wait_ms, FETCH_WAIT_MS_MAX)
-        if self._call.session.waiting_count >= FETCHES_WAITING_MAX:
-            wait_ms = 0
-        self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
-        self._call.session.on_close(self, self._client_gone)
         request, session = self._call.request, self._call.session
+        wait_ms = min(request.max_wait_ms, FETCH_WAIT_MS_MAX)
+        if session.waiting_count >= FETCHES_WAITING_MAX:
+            wait_ms = 0
+        session.wait(self, self._client_gone, wait_ms / 1000, self._time_up)
         self._context.delivery.shares.ask(request.group, self._partition, self, session)
 
     def answer(self, leased: Leased) -> None:
@@ -137,8 +128,6 @@ class _LeaseAnswer(Ask):
         self._context.delivery.shares.give_up(self._call.request.group, self._partition, self)
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         self._call.session.forget(self)
 
 

@@ -38,7 +38,15 @@ class Answers(Protocol):
 
     def unanswerable(self, call: Call, error: PenstockError) -> None: ...
 
-    def on_close(self, waiter: object, forget: Callable[[], None]) -> None: ...
+    def on_close(self, waiter: object, gone: Callable[[], None]) -> None: ...
+
+    def wait(
+        self,
+        waiter: object,
+        gone: Callable[[], None],
+        wait_s: float,
+        time_up: Callable[[], None],
+    ) -> None: ...
 
     def forget(self, waiter: object) -> None: ...
 
