@@ -32,7 +32,9 @@ class AnyCall(Protocol):
     def connection(self) -> Connection: ...
 
     @property
-    def client_host(self) -> str: ...
+    def client_host(self) -> str:
+        """As its protocol shows it to people: with the port, or as Kafka has it."""
+        ...
 
     @property
     def principal(self) -> str | None:
