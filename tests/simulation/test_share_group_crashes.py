@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.broker.groups import log as group_log
-from penstock.broker.handlers.groups.shared import read_share, write_share
 from penstock.coordination.group.shared.messages import ShareReset
 from penstock.model.errors import UnknownGroup
 from penstock.protocol import penstock_pb2 as pb
@@ -58,7 +57,7 @@ def place(life: Life) -> tuple[str, int]:
 async def read(life: Life) -> pb.ReadShareResponse:
     topic_id, term = place(life)
     request = pb.ReadShareRequest(group="g", topic_id=topic_id, leader_term=term)
-    return await read_share(life.context, request)
+    return await life.groups_client.questions.read_share(request)
 
 
 class Workload:
@@ -95,7 +94,7 @@ class Workload:
             state=state,
             incarnation=self.facts.incarnations[-1],
         )
-        await write_share(life.context, request)
+        await life.groups_client.questions.write_share(request)
         self.facts.states = (state,)
 
     async def _reset(self, life: Life, state: bytes) -> None:
@@ -146,8 +145,7 @@ async def go_on(life: Life, facts: Facts) -> None:
     facts.epoch = (await beat(life, 0)).member_epoch
     found = await read(life)
     topic_id, term = place(life)
-    await write_share(
-        life.context,
+    await life.groups_client.questions.write_share(
         pb.WriteShareRequest(
             group="g",
             topic_id=topic_id,

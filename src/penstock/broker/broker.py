@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -23,26 +22,21 @@ from penstock.broker.cluster.work import start_cluster_work
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
-from penstock.broker.delivery.shared.partitions import States
 from penstock.broker.delivery.work import start_delivery_work
 from penstock.broker.entry.dispatch import Dispatcher
-from penstock.broker.entry.gate import Doorway
 from penstock.broker.entry.protocol_switch import ProtocolSwitch
+from penstock.broker.ground import Ground
+from penstock.broker.groups.client import GroupsClient
 from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.groups.log import GroupLog
-from penstock.broker.handlers.groups.coordinator_calls import ask_groups
-from penstock.broker.handlers.groups.exclusivity import who_may_write
+from penstock.broker.groups.questions import Questions
 from penstock.broker.handlers.groups.members import groups_of
-from penstock.broker.handlers.groups.shared import read_share, write_share
-from penstock.broker.handlers.hello import Hello
-from penstock.broker.joining import Company, Ground, alone, join
-from penstock.broker.kafka.dispatch import KafkaDispatcher
+from penstock.broker.joining import Company, alone, join
 from penstock.broker.kafka.session import KafkaSession
 from penstock.broker.partitions.compaction import Compactor
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.producers.exclusivity import Claims
 from penstock.broker.producers.ids import ProducerIds
 from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
 from penstock.broker.topics.assignment import Assignment
@@ -53,7 +47,6 @@ from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
 from penstock.net.server import Server, ServerConfig
-from penstock.protocol.calls import HELLO, READ_SHARE, WRITE_SHARE
 from penstock.registry.image import BrokerImage
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Flusher, ThreadFlusher
@@ -101,7 +94,8 @@ class Broker:
         """Each part leaves behind how it is stopped."""
         config, clock = self.config, self._clock
         ground = self._prepare(starting)
-        server = self._make_server(ground)
+        dispatcher = Dispatcher(ground)
+        server = self._make_server(ground, dispatcher)
         if config.registry:
             await server.start()
             starting.push_async_callback(server.close)
@@ -114,10 +108,7 @@ class Broker:
 
         if not config.registry:
             await server.start()
-        dispatcher = Dispatcher(context, ground.doorway)
-        kafka_dispatcher = KafkaDispatcher(context)
-        for tasks in (dispatcher.tasks, kafka_dispatcher.tasks):
-            starting.push_async_callback(tasks.finish, config.shutdown_timeout_ms / 1000)
+        starting.push_async_callback(dispatcher.tasks.finish, config.shutdown_timeout_ms / 1000)
         starting.push_async_callback(server.drain, config.shutdown_timeout_ms / 1000)
         # Before the server drains: a long poll would keep it until its time is up.
         starting.callback(context.partitions.begin_closing)
@@ -128,7 +119,7 @@ class Broker:
             starting.push_async_callback(
                 hand_over, context.partitions, company.peering, ground.driver, clock
             )
-        ground.doorway.let_clients(dispatcher.dispatch, kafka_dispatcher.dispatch)
+        dispatcher.let_clients(context)
         if not config.registry:
             here = BrokerImage(
                 id=BrokerId(config.broker_id),
@@ -154,7 +145,7 @@ class Broker:
         flusher = ThreadFlusher(asyncio.get_running_loop(), config.flush_threads)
         flusher.start()
         starting.callback(flusher.stop)
-        ground = Ground(
+        return Ground(
             config=config,
             data=data,
             meta=meta,
@@ -163,13 +154,8 @@ class Broker:
             driver=Driver(),
             flusher=flusher,
             clock=self._clock,
-            doorway=Doorway(),
             clients=Clients(self._clock),
         )
-        doorway = ground.doorway
-        hello = Hello(ground.me, config.frame_bytes_max, lambda: doorway.cluster_id, ground.clients)
-        doorway.let_brokers(HELLO, hello.serve)
-        return ground
 
     async def _open(
         self, starting: contextlib.AsyncExitStack, ground: Ground, company: Company
@@ -207,14 +193,9 @@ class Broker:
         starting.push_async_callback(groups.stop)
         await staging.start()
         starting.push_async_callback(staging.stop)
-        delivery = start_delivery_work(
-            starting,
-            config,
-            parts,
-            _share_states(lambda: context),
-            lambda: Claims(lambda topic_id: who_may_write(context, topic_id), driver, clock),
-        )
-        context = Context(
+        groups_client = GroupsClient(me, leaders, channels, Questions(groups, registry, leaders))
+        delivery = start_delivery_work(starting, config, parts, groups_client)
+        return Context(
             config=config,
             loop=asyncio.get_running_loop(),
             clock=clock,
@@ -224,6 +205,7 @@ class Broker:
             leaders=leaders,
             topics=topics,
             groups=groups,
+            groups_client=groups_client,
             producer_ids=_start_producer_ids(starting, company),
             fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
@@ -241,7 +223,6 @@ class Broker:
                 internal_replication_factor=config.internal_replication_factor,
             ),
         )
-        return context
 
     def _start_keeping(
         self, starting: contextlib.AsyncExitStack, partitions: Partitions, flusher: Flusher
@@ -259,13 +240,13 @@ class Broker:
         compactor.start()
         starting.push_async_callback(compactor.stop)
 
-    def _make_server(self, ground: Ground) -> Server:
-        config, doorway, driver = self.config, ground.doorway, ground.driver
+    def _make_server(self, ground: Ground, dispatcher: Dispatcher) -> Server:
+        config, driver = self.config, ground.driver
 
         def make_native(connection: Connection) -> Channel:
             session = Session(
                 connection,
-                doorway.clients,
+                dispatcher.native,
                 on_read_end=driver.end_turn,
                 frame_bytes_max=config.frame_bytes_max,
             )
@@ -274,7 +255,7 @@ class Broker:
         def make_kafka(connection: Connection) -> KafkaSession:
             return KafkaSession(
                 connection,
-                doorway.kafka,
+                dispatcher.kafka,
                 on_read_end=driver.end_turn,
                 frame_bytes_max=config.frame_bytes_max,
             )
@@ -302,13 +283,6 @@ def _start_producer_ids(starting: contextlib.AsyncExitStack, company: Company) -
         producer_ids.start()
         starting.push_async_callback(producer_ids.stop)
     return producer_ids
-
-
-def _share_states(context: Callable[[], Context]) -> States:
-    return States(
-        lambda request: ask_groups(context(), READ_SHARE, read_share, request),
-        lambda request: ask_groups(context(), WRITE_SHARE, write_share, request),
-    )
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

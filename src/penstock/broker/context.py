@@ -11,6 +11,7 @@ from penstock.broker.clients.fetch_sessions import FetchSessions
 from penstock.broker.cluster.work import ClusterWork
 from penstock.broker.config import BrokerConfig
 from penstock.broker.delivery.work import DeliveryWork
+from penstock.broker.groups.client import GroupsClient
 from penstock.broker.groups.coordinator import GroupCoordinator
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
@@ -35,6 +36,7 @@ class Context:
     leaders: Leaders
     topics: Topics
     groups: GroupCoordinator
+    groups_client: GroupsClient
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     staging: StagingCoordinator

@@ -10,22 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.broker.clients.clients import Clients
-from penstock.broker.clients.session import Session
-from penstock.broker.config import META, BrokerConfig
+from penstock.broker.config import META
 from penstock.broker.data_folder import Meta, check_alone, check_member, join_cluster
-from penstock.broker.entry.gate import Doorway
-from penstock.broker.handlers.raft import Raft, Receiver
+from penstock.broker.ground import Ground
 from penstock.model.errors import InvalidConfig, RegistryUnavailable
 from penstock.model.ids import BrokerId
-from penstock.net.clock import Clock
-from penstock.protocol.calls import META_CALLS, RAFT
 from penstock.raft.membership import Node
 from penstock.registry import meta_address
 from penstock.registry.api import Registry
@@ -33,11 +27,8 @@ from penstock.registry.embedded import EmbeddedRegistry, retire
 from penstock.registry.image import BrokerImage, ClusterImage
 from penstock.registry.meta_address import parse_meta
 from penstock.registry.zookeeper.config import parse_zookeeper
-from penstock.replication.disk.complaints import Complaints
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import Flusher
 from penstock.replication.peers.peering import Peering
-from penstock.replication.replica.transport import TIMING, NoPeers, Peers, Surroundings
+from penstock.replication.replica.transport import NoPeers, Surroundings
 from penstock.storage.files.files import Directory
 
 if TYPE_CHECKING:
@@ -58,39 +49,6 @@ class ClusterRegistry(Registry, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a broker has before it knows of anybody."""
-
-    config: BrokerConfig
-    data: Directory
-    meta: Meta
-    place: int
-    """Where the data folder is, other than any copy of it."""
-    driver: Driver
-    flusher: Flusher
-    clock: Clock
-    doorway: Doorway
-    clients: Clients
-
-    @property
-    def me(self) -> Node:
-        return Node(self.meta.broker_id, self.meta.directory_id)
-
-    def surroundings(self, peers: Peers) -> Surroundings:
-        return Surroundings(
-            me=self.me,
-            driver=self.driver,
-            flusher=self.flusher,
-            clock=self.clock,
-            peers=peers,
-            timing=TIMING,
-            disk=Complaints(f"The disk of {self.data.path}"),
-            # With every message of a leader: ten times as fast as a secret, which it is not.
-            draw_delay_ms=lambda: random.randrange(TIMING.election_ms),  # noqa: S311
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
     """A registry, and who else has copies of what this broker has."""
 
@@ -106,7 +64,7 @@ def alone(ground: Ground) -> Company:
     """R-REP-6: nothing to start, nobody to talk to."""
     meta = ground.meta
     check_alone(ground.data, meta)
-    ground.doorway.cluster_id = meta.cluster_id
+    ground.cluster_id = meta.cluster_id
     registry = EmbeddedRegistry(
         ground.data, BrokerId(meta.broker_id), meta.cluster_id, directory=meta.directory_id
     )
@@ -116,24 +74,24 @@ def alone(ground: Ground) -> Company:
 async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str) -> Company:
     """Become a broker of a cluster. What it starts is stopped by the stack; RegistryUnavailable,
     InvalidConfig."""
-    config, meta, doorway = ground.config, ground.meta, ground.doorway
+    config, meta = ground.config, ground.meta
     peering = Peering(
         ground.me,
-        lambda: doorway.cluster_id,
+        lambda: ground.cluster_id,
         ground.driver,
         ground.clock,
         incarnation=secrets.randbits(62),
     )
-    receivers: list[Receiver] = [peering]
-    doorway.let_brokers(RAFT, Raft(receivers).serve)
+    ground.receivers.append(peering)
     if META in config.roles:
-        receivers.append(await _start_meta_server(starting, ground))
+        ground.meta_server = await _start_meta_server(starting, ground)
+        ground.receivers.append(ground.meta_server)
     registry = await _open_registry(starting, ground)
     check_member(ground.data, meta, registry.image.cluster_id)
     await _bring_along(ground.data, meta, registry)
     # From here on it cannot be alone again.
     joined = join_cluster(ground.data, meta, registry.image.cluster_id)
-    doorway.cluster_id = joined.cluster_id
+    ground.cluster_id = joined.cluster_id
     starting.push_async_callback(peering.stop)
     acquaintances = Acquaintances(BrokerId(joined.broker_id), peering.know)
     acquaintances.follow(registry.image)
@@ -171,18 +129,6 @@ async def _start_meta_server(starting: contextlib.AsyncExitStack, ground: Ground
     )
     await server.start()
     starting.push_async_callback(server.stop)
-    for call in META_CALLS:
-
-        def serve(
-            session: Session,
-            message_id: int,
-            envelope: memoryview,
-            payload: memoryview,
-            number: int = call.number,
-        ) -> None:
-            server.serve(session.channel, number, message_id, envelope, payload)
-
-        ground.doorway.let_brokers(call, serve)
     return server
 
 

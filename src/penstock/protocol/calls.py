@@ -34,268 +34,121 @@ class CallType(Generic[RequestT, ResponseT]):
     response: type[ResponseT]
 
 
-HELLO: Final = CallType(pb.CALL_HELLO, "Hello", pb.HelloRequest, pb.HelloResponse)
-PING: Final = CallType(pb.CALL_PING, "Ping", pb.PingRequest, pb.PingResponse)
-METADATA: Final = CallType(pb.CALL_METADATA, "Metadata", pb.MetadataRequest, pb.MetadataResponse)
-PRODUCE: Final = CallType(pb.CALL_PRODUCE, "Produce", pb.ProduceRequest, pb.ProduceResponse)
-FETCH: Final = CallType(pb.CALL_FETCH, "Fetch", pb.FetchRequest, pb.FetchResponse)
-FIND_OFFSET: Final = CallType(
-    pb.CALL_FIND_OFFSET, "FindOffset", pb.FindOffsetRequest, pb.FindOffsetResponse
-)
-INIT_PRODUCER: Final = CallType(
-    pb.CALL_INIT_PRODUCER, "InitProducer", pb.InitProducerRequest, pb.InitProducerResponse
-)
-CREATE_TOPIC: Final = CallType(
-    pb.CALL_CREATE_TOPIC, "CreateTopic", pb.CreateTopicRequest, pb.CreateTopicResponse
-)
-DELETE_TOPIC: Final = CallType(
-    pb.CALL_DELETE_TOPIC, "DeleteTopic", pb.DeleteTopicRequest, pb.DeleteTopicResponse
-)
-DESCRIBE_TOPIC: Final = CallType(
-    pb.CALL_DESCRIBE_TOPIC, "DescribeTopic", pb.DescribeTopicRequest, pb.DescribeTopicResponse
-)
-ALTER_TOPIC: Final = CallType(
-    pb.CALL_ALTER_TOPIC, "AlterTopic", pb.AlterTopicRequest, pb.AlterTopicResponse
-)
-ADD_PARTITIONS: Final = CallType(
-    pb.CALL_ADD_PARTITIONS, "AddPartitions", pb.AddPartitionsRequest, pb.AddPartitionsResponse
-)
-COMMIT_OFFSETS: Final = CallType(
-    pb.CALL_COMMIT_OFFSETS, "CommitOffsets", pb.CommitOffsetsRequest, pb.CommitOffsetsResponse
-)
-FETCH_OFFSETS: Final = CallType(
-    pb.CALL_FETCH_OFFSETS, "FetchOffsets", pb.FetchOffsetsRequest, pb.FetchOffsetsResponse
-)
-LIST_GROUPS: Final = CallType(
-    pb.CALL_LIST_GROUPS, "ListGroups", pb.ListGroupsRequest, pb.ListGroupsResponse
-)
-STAGE: Final = CallType(pb.CALL_STAGE, "Stage", pb.StageRequest, pb.StageResponse)
-COMMIT_STAGED: Final = CallType(
-    pb.CALL_COMMIT_STAGED, "CommitStaged", pb.CommitStagedRequest, pb.CommitStagedResponse
-)
-ABORT_STAGED: Final = CallType(
-    pb.CALL_ABORT_STAGED, "AbortStaged", pb.AbortStagedRequest, pb.AbortStagedResponse
-)
-COMMITTED_EPOCH: Final = CallType(
-    pb.CALL_COMMITTED_EPOCH, "CommittedEpoch", pb.CommittedEpochRequest, pb.CommittedEpochResponse
-)
-LIST_REMOVALS: Final = CallType(
-    pb.CALL_LIST_REMOVALS, "ListRemovals", pb.ListRemovalsRequest, pb.ListRemovalsResponse
-)
-LIST_DELETED_TOPICS: Final = CallType(
-    pb.CALL_LIST_DELETED_TOPICS,
-    "ListDeletedTopics",
-    pb.ListDeletedTopicsRequest,
-    pb.ListDeletedTopicsResponse,
-)
-RAFT: Final = CallType(pb.CALL_RAFT, "Raft", pb.RaftRequest, pb.RaftResponse)
-FIND_COORDINATOR: Final = CallType(
-    pb.CALL_FIND_COORDINATOR,
-    "FindCoordinator",
-    pb.FindCoordinatorRequest,
-    pb.FindCoordinatorResponse,
-)
-COPY: Final = CallType(pb.CALL_COPY, "Copy", pb.CopyRequest, pb.CopyResponse)
-META_CHANGE: Final = CallType(
-    pb.CALL_META_CHANGE, "MetaChange", pb.MetaChangeRequest, pb.MetaChangeResponse
-)
-META_FETCH: Final = CallType(
-    pb.CALL_META_FETCH, "MetaFetch", pb.MetaFetchRequest, pb.MetaFetchResponse
-)
-META_HEARTBEAT: Final = CallType(
-    pb.CALL_META_HEARTBEAT, "MetaHeartbeat", pb.MetaHeartbeatRequest, pb.MetaHeartbeatResponse
-)
-META_LEADER: Final = CallType(
-    pb.CALL_META_LEADER, "MetaLeader", pb.MetaLeaderRequest, pb.MetaLeaderResponse
-)
-META_SNAPSHOT: Final = CallType(
-    pb.CALL_META_SNAPSHOT, "MetaSnapshot", pb.MetaSnapshotRequest, pb.MetaSnapshotResponse
-)
+_calls: dict[int, CallType[Any, Any]] = {}
+CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(_calls)
+"""All that are defined here, by their types."""
 
-DESCRIBE_CLUSTER: Final = CallType(
-    pb.CALL_DESCRIBE_CLUSTER,
-    "DescribeCluster",
-    pb.DescribeClusterRequest,
-    pb.DescribeClusterResponse,
-)
-CHANGE_PLACEMENT: Final = CallType(
-    pb.CALL_CHANGE_PLACEMENT,
-    "ChangePlacement",
-    pb.ChangePlacementRequest,
-    pb.ChangePlacementResponse,
-)
-ELECT_LEADERS: Final = CallType(
-    pb.CALL_ELECT_LEADERS, "ElectLeaders", pb.ElectLeadersRequest, pb.ElectLeadersResponse
-)
-DESCRIBE_BROKER: Final = CallType(
-    pb.CALL_DESCRIBE_BROKER, "DescribeBroker", pb.DescribeBrokerRequest, pb.DescribeBrokerResponse
-)
 
-META_CALLS: Final[tuple[CallType[Any, Any], ...]] = (
-    META_CHANGE,
-    META_FETCH,
-    META_HEARTBEAT,
-    META_LEADER,
-    META_SNAPSHOT,
-)
-"""What meta servers answer."""
+def _call(
+    number: int, request: type[RequestT], response: type[ResponseT]
+) -> CallType[RequestT, ResponseT]:
+    name = request.__name__.removesuffix("Request")
+    assert number not in _calls, f"{name} has the type of {_calls[number].name}"
+    _calls[number] = call = CallType(number, name, request, response)
+    return call
 
-GROUP_HEARTBEAT: Final = CallType(
-    pb.CALL_GROUP_HEARTBEAT, "GroupHeartbeat", pb.GroupHeartbeatRequest, pb.GroupHeartbeatResponse
-)
-DESCRIBE_GROUP: Final = CallType(
-    pb.CALL_DESCRIBE_GROUP, "DescribeGroup", pb.DescribeGroupRequest, pb.DescribeGroupResponse
-)
-DELETE_GROUP: Final = CallType(
-    pb.CALL_DELETE_GROUP, "DeleteGroup", pb.DeleteGroupRequest, pb.DeleteGroupResponse
-)
-LIST_SUBSCRIPTIONS: Final = CallType(
-    pb.CALL_LIST_SUBSCRIPTIONS,
-    "ListSubscriptions",
-    pb.ListSubscriptionsRequest,
-    pb.ListSubscriptionsResponse,
-)
-LEASE: Final = CallType(pb.CALL_LEASE, "Lease", pb.LeaseRequest, pb.LeaseResponse)
-SETTLE: Final = CallType(pb.CALL_SETTLE, "Settle", pb.SettleRequest, pb.SettleResponse)
-READ_SHARE: Final = CallType(
-    pb.CALL_READ_SHARE, "ReadShare", pb.ReadShareRequest, pb.ReadShareResponse
-)
-WRITE_SHARE: Final = CallType(
-    pb.CALL_WRITE_SHARE, "WriteShare", pb.WriteShareRequest, pb.WriteShareResponse
-)
-DEAD_LETTER: Final = CallType(
-    pb.CALL_DEAD_LETTER, "DeadLetter", pb.DeadLetterRequest, pb.DeadLetterResponse
-)
-ALTER_GROUP_SETTINGS: Final = CallType(
-    pb.CALL_ALTER_GROUP_SETTINGS,
-    "AlterGroupSettings",
-    pb.AlterGroupSettingsRequest,
-    pb.AlterGroupSettingsResponse,
-)
-GROUP_SETTINGS: Final = CallType(
-    pb.CALL_GROUP_SETTINGS, "GroupSettings", pb.GroupSettingsRequest, pb.GroupSettingsResponse
-)
-OPEN_PUSH: Final = CallType(pb.CALL_OPEN_PUSH, "OpenPush", pb.OpenPushRequest, pb.OpenPushResponse)
-GIVE_CREDIT: Final = CallType(
-    pb.CALL_GIVE_CREDIT, "GiveCredit", pb.GiveCreditRequest, pb.GiveCreditResponse
-)
-CLOSE_PUSH: Final = CallType(
-    pb.CALL_CLOSE_PUSH, "ClosePush", pb.ClosePushRequest, pb.ClosePushResponse
-)
-DELIVER: Final = CallType(pb.CALL_DELIVER, "Deliver", pb.DeliverRequest, pb.DeliverResponse)
-PUSH_ENDED: Final = CallType(
-    pb.CALL_PUSH_ENDED, "PushEnded", pb.PushEndedRequest, pb.PushEndedResponse
-)
-RESUME_PUSH: Final = CallType(
-    pb.CALL_RESUME_PUSH, "ResumePush", pb.ResumePushRequest, pb.ResumePushResponse
-)
-LIST_CLIENTS: Final = CallType(
-    pb.CALL_LIST_CLIENTS, "ListClients", pb.ListClientsRequest, pb.ListClientsResponse
-)
-STEER_CLIENT: Final = CallType(
-    pb.CALL_STEER_CLIENT, "SteerClient", pb.SteerClientRequest, pb.SteerClientResponse
-)
-DELAY: Final = CallType(pb.CALL_DELAY, "Delay", pb.DelayRequest, pb.DelayResponse)
-CANCEL_DELAYED: Final = CallType(
-    pb.CALL_CANCEL_DELAYED, "CancelDelayed", pb.CancelDelayedRequest, pb.CancelDelayedResponse
-)
-DESCRIBE_DELAYED: Final = CallType(
-    pb.CALL_DESCRIBE_DELAYED,
-    "DescribeDelayed",
-    pb.DescribeDelayedRequest,
-    pb.DescribeDelayedResponse,
-)
-PUT_SCHEDULE: Final = CallType(
-    pb.CALL_PUT_SCHEDULE, "PutSchedule", pb.PutScheduleRequest, pb.PutScheduleResponse
-)
-DELETE_SCHEDULE: Final = CallType(
-    pb.CALL_DELETE_SCHEDULE, "DeleteSchedule", pb.DeleteScheduleRequest, pb.DeleteScheduleResponse
-)
-LIST_SCHEDULES: Final = CallType(
-    pb.CALL_LIST_SCHEDULES, "ListSchedules", pb.ListSchedulesRequest, pb.ListSchedulesResponse
-)
-APPEND_DUE: Final = CallType(
-    pb.CALL_APPEND_DUE, "AppendDue", pb.AppendDueRequest, pb.AppendDueResponse
-)
-CLAIM_TOPIC: Final = CallType(
-    pb.CALL_CLAIM_TOPIC, "ClaimTopic", pb.ClaimTopicRequest, pb.ClaimTopicResponse
-)
-RELEASE_TOPIC: Final = CallType(
-    pb.CALL_RELEASE_TOPIC, "ReleaseTopic", pb.ReleaseTopicRequest, pb.ReleaseTopicResponse
-)
-CHECK_CLAIM: Final = CallType(
-    pb.CALL_CHECK_CLAIM, "CheckClaim", pb.CheckClaimRequest, pb.CheckClaimResponse
-)
-REPLY: Final = CallType(pb.CALL_REPLY, "Reply", pb.ReplyRequest, pb.ReplyResponse)
 
-_ALL: Final[tuple[CallType[Any, Any], ...]] = (
-    HELLO,
-    PING,
-    METADATA,
-    PRODUCE,
-    FETCH,
-    FIND_OFFSET,
-    INIT_PRODUCER,
-    CREATE_TOPIC,
-    DELETE_TOPIC,
-    DESCRIBE_TOPIC,
-    ALTER_TOPIC,
-    ADD_PARTITIONS,
-    COMMIT_OFFSETS,
-    FETCH_OFFSETS,
-    LIST_GROUPS,
-    STAGE,
-    COMMIT_STAGED,
-    ABORT_STAGED,
-    COMMITTED_EPOCH,
-    LIST_REMOVALS,
-    LIST_DELETED_TOPICS,
-    RAFT,
-    FIND_COORDINATOR,
-    COPY,
-    META_CHANGE,
-    META_FETCH,
-    META_HEARTBEAT,
-    META_LEADER,
-    META_SNAPSHOT,
-    DESCRIBE_CLUSTER,
-    CHANGE_PLACEMENT,
-    ELECT_LEADERS,
-    DESCRIBE_BROKER,
-    GROUP_HEARTBEAT,
-    DESCRIBE_GROUP,
-    DELETE_GROUP,
-    LIST_SUBSCRIPTIONS,
-    LEASE,
-    SETTLE,
-    READ_SHARE,
-    WRITE_SHARE,
-    DEAD_LETTER,
-    ALTER_GROUP_SETTINGS,
-    GROUP_SETTINGS,
-    OPEN_PUSH,
-    GIVE_CREDIT,
-    CLOSE_PUSH,
-    DELIVER,
-    PUSH_ENDED,
-    RESUME_PUSH,
-    LIST_CLIENTS,
-    STEER_CLIENT,
-    DELAY,
-    CANCEL_DELAYED,
-    DESCRIBE_DELAYED,
-    PUT_SCHEDULE,
-    DELETE_SCHEDULE,
-    LIST_SCHEDULES,
-    APPEND_DUE,
-    CLAIM_TOPIC,
-    RELEASE_TOPIC,
-    CHECK_CLAIM,
-    REPLY,
+HELLO: Final = _call(pb.CALL_HELLO, pb.HelloRequest, pb.HelloResponse)
+PING: Final = _call(pb.CALL_PING, pb.PingRequest, pb.PingResponse)
+METADATA: Final = _call(pb.CALL_METADATA, pb.MetadataRequest, pb.MetadataResponse)
+PRODUCE: Final = _call(pb.CALL_PRODUCE, pb.ProduceRequest, pb.ProduceResponse)
+FETCH: Final = _call(pb.CALL_FETCH, pb.FetchRequest, pb.FetchResponse)
+FIND_OFFSET: Final = _call(pb.CALL_FIND_OFFSET, pb.FindOffsetRequest, pb.FindOffsetResponse)
+INIT_PRODUCER: Final = _call(pb.CALL_INIT_PRODUCER, pb.InitProducerRequest, pb.InitProducerResponse)
+CREATE_TOPIC: Final = _call(pb.CALL_CREATE_TOPIC, pb.CreateTopicRequest, pb.CreateTopicResponse)
+DELETE_TOPIC: Final = _call(pb.CALL_DELETE_TOPIC, pb.DeleteTopicRequest, pb.DeleteTopicResponse)
+DESCRIBE_TOPIC: Final = _call(
+    pb.CALL_DESCRIBE_TOPIC, pb.DescribeTopicRequest, pb.DescribeTopicResponse
 )
-CALLS: Final[Mapping[int, CallType[Any, Any]]] = MappingProxyType(
-    {call.number: call for call in _ALL}
+ALTER_TOPIC: Final = _call(pb.CALL_ALTER_TOPIC, pb.AlterTopicRequest, pb.AlterTopicResponse)
+ADD_PARTITIONS: Final = _call(
+    pb.CALL_ADD_PARTITIONS, pb.AddPartitionsRequest, pb.AddPartitionsResponse
 )
+COMMIT_OFFSETS: Final = _call(
+    pb.CALL_COMMIT_OFFSETS, pb.CommitOffsetsRequest, pb.CommitOffsetsResponse
+)
+FETCH_OFFSETS: Final = _call(pb.CALL_FETCH_OFFSETS, pb.FetchOffsetsRequest, pb.FetchOffsetsResponse)
+LIST_GROUPS: Final = _call(pb.CALL_LIST_GROUPS, pb.ListGroupsRequest, pb.ListGroupsResponse)
+STAGE: Final = _call(pb.CALL_STAGE, pb.StageRequest, pb.StageResponse)
+COMMIT_STAGED: Final = _call(pb.CALL_COMMIT_STAGED, pb.CommitStagedRequest, pb.CommitStagedResponse)
+ABORT_STAGED: Final = _call(pb.CALL_ABORT_STAGED, pb.AbortStagedRequest, pb.AbortStagedResponse)
+COMMITTED_EPOCH: Final = _call(
+    pb.CALL_COMMITTED_EPOCH, pb.CommittedEpochRequest, pb.CommittedEpochResponse
+)
+LIST_REMOVALS: Final = _call(pb.CALL_LIST_REMOVALS, pb.ListRemovalsRequest, pb.ListRemovalsResponse)
+LIST_DELETED_TOPICS: Final = _call(
+    pb.CALL_LIST_DELETED_TOPICS, pb.ListDeletedTopicsRequest, pb.ListDeletedTopicsResponse
+)
+RAFT: Final = _call(pb.CALL_RAFT, pb.RaftRequest, pb.RaftResponse)
+FIND_COORDINATOR: Final = _call(
+    pb.CALL_FIND_COORDINATOR, pb.FindCoordinatorRequest, pb.FindCoordinatorResponse
+)
+COPY: Final = _call(pb.CALL_COPY, pb.CopyRequest, pb.CopyResponse)
+META_CHANGE: Final = _call(pb.CALL_META_CHANGE, pb.MetaChangeRequest, pb.MetaChangeResponse)
+META_FETCH: Final = _call(pb.CALL_META_FETCH, pb.MetaFetchRequest, pb.MetaFetchResponse)
+META_HEARTBEAT: Final = _call(
+    pb.CALL_META_HEARTBEAT, pb.MetaHeartbeatRequest, pb.MetaHeartbeatResponse
+)
+META_LEADER: Final = _call(pb.CALL_META_LEADER, pb.MetaLeaderRequest, pb.MetaLeaderResponse)
+META_SNAPSHOT: Final = _call(pb.CALL_META_SNAPSHOT, pb.MetaSnapshotRequest, pb.MetaSnapshotResponse)
+DESCRIBE_CLUSTER: Final = _call(
+    pb.CALL_DESCRIBE_CLUSTER, pb.DescribeClusterRequest, pb.DescribeClusterResponse
+)
+CHANGE_PLACEMENT: Final = _call(
+    pb.CALL_CHANGE_PLACEMENT, pb.ChangePlacementRequest, pb.ChangePlacementResponse
+)
+ELECT_LEADERS: Final = _call(pb.CALL_ELECT_LEADERS, pb.ElectLeadersRequest, pb.ElectLeadersResponse)
+DESCRIBE_BROKER: Final = _call(
+    pb.CALL_DESCRIBE_BROKER, pb.DescribeBrokerRequest, pb.DescribeBrokerResponse
+)
+GROUP_HEARTBEAT: Final = _call(
+    pb.CALL_GROUP_HEARTBEAT, pb.GroupHeartbeatRequest, pb.GroupHeartbeatResponse
+)
+DESCRIBE_GROUP: Final = _call(
+    pb.CALL_DESCRIBE_GROUP, pb.DescribeGroupRequest, pb.DescribeGroupResponse
+)
+DELETE_GROUP: Final = _call(pb.CALL_DELETE_GROUP, pb.DeleteGroupRequest, pb.DeleteGroupResponse)
+LIST_SUBSCRIPTIONS: Final = _call(
+    pb.CALL_LIST_SUBSCRIPTIONS, pb.ListSubscriptionsRequest, pb.ListSubscriptionsResponse
+)
+LEASE: Final = _call(pb.CALL_LEASE, pb.LeaseRequest, pb.LeaseResponse)
+SETTLE: Final = _call(pb.CALL_SETTLE, pb.SettleRequest, pb.SettleResponse)
+READ_SHARE: Final = _call(pb.CALL_READ_SHARE, pb.ReadShareRequest, pb.ReadShareResponse)
+WRITE_SHARE: Final = _call(pb.CALL_WRITE_SHARE, pb.WriteShareRequest, pb.WriteShareResponse)
+DEAD_LETTER: Final = _call(pb.CALL_DEAD_LETTER, pb.DeadLetterRequest, pb.DeadLetterResponse)
+ALTER_GROUP_SETTINGS: Final = _call(
+    pb.CALL_ALTER_GROUP_SETTINGS, pb.AlterGroupSettingsRequest, pb.AlterGroupSettingsResponse
+)
+GROUP_SETTINGS: Final = _call(
+    pb.CALL_GROUP_SETTINGS, pb.GroupSettingsRequest, pb.GroupSettingsResponse
+)
+OPEN_PUSH: Final = _call(pb.CALL_OPEN_PUSH, pb.OpenPushRequest, pb.OpenPushResponse)
+GIVE_CREDIT: Final = _call(pb.CALL_GIVE_CREDIT, pb.GiveCreditRequest, pb.GiveCreditResponse)
+CLOSE_PUSH: Final = _call(pb.CALL_CLOSE_PUSH, pb.ClosePushRequest, pb.ClosePushResponse)
+DELIVER: Final = _call(pb.CALL_DELIVER, pb.DeliverRequest, pb.DeliverResponse)
+PUSH_ENDED: Final = _call(pb.CALL_PUSH_ENDED, pb.PushEndedRequest, pb.PushEndedResponse)
+RESUME_PUSH: Final = _call(pb.CALL_RESUME_PUSH, pb.ResumePushRequest, pb.ResumePushResponse)
+LIST_CLIENTS: Final = _call(pb.CALL_LIST_CLIENTS, pb.ListClientsRequest, pb.ListClientsResponse)
+STEER_CLIENT: Final = _call(pb.CALL_STEER_CLIENT, pb.SteerClientRequest, pb.SteerClientResponse)
+DELAY: Final = _call(pb.CALL_DELAY, pb.DelayRequest, pb.DelayResponse)
+CANCEL_DELAYED: Final = _call(
+    pb.CALL_CANCEL_DELAYED, pb.CancelDelayedRequest, pb.CancelDelayedResponse
+)
+DESCRIBE_DELAYED: Final = _call(
+    pb.CALL_DESCRIBE_DELAYED, pb.DescribeDelayedRequest, pb.DescribeDelayedResponse
+)
+PUT_SCHEDULE: Final = _call(pb.CALL_PUT_SCHEDULE, pb.PutScheduleRequest, pb.PutScheduleResponse)
+DELETE_SCHEDULE: Final = _call(
+    pb.CALL_DELETE_SCHEDULE, pb.DeleteScheduleRequest, pb.DeleteScheduleResponse
+)
+LIST_SCHEDULES: Final = _call(
+    pb.CALL_LIST_SCHEDULES, pb.ListSchedulesRequest, pb.ListSchedulesResponse
+)
+APPEND_DUE: Final = _call(pb.CALL_APPEND_DUE, pb.AppendDueRequest, pb.AppendDueResponse)
+CLAIM_TOPIC: Final = _call(pb.CALL_CLAIM_TOPIC, pb.ClaimTopicRequest, pb.ClaimTopicResponse)
+RELEASE_TOPIC: Final = _call(pb.CALL_RELEASE_TOPIC, pb.ReleaseTopicRequest, pb.ReleaseTopicResponse)
+CHECK_CLAIM: Final = _call(pb.CALL_CHECK_CLAIM, pb.CheckClaimRequest, pb.CheckClaimResponse)
+REPLY: Final = _call(pb.CALL_REPLY, pb.ReplyRequest, pb.ReplyResponse)
 
 
 def parse(message_class: type[MessageT], envelope: bytes | memoryview) -> MessageT:

@@ -12,11 +12,14 @@ from typing import cast
 
 import pytest
 
+from penstock.broker.carrier.destination import NoChannels
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.groups.client import GroupsClient
 from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
 from penstock.broker.groups.log import GroupLog
+from penstock.broker.groups.questions import Questions
 from penstock.broker.groups.snapshot import build_batches
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
@@ -43,6 +46,7 @@ class Life:
     """One life of the parts of a broker that groups need."""
 
     groups: GroupCoordinator
+    groups_client: GroupsClient
     log: GroupLog
     topics: Topics
     partitions: Partitions
@@ -175,7 +179,8 @@ async def living(
     groups = GroupCoordinator(coordinator_config(config), log, registry=registry, clock=clock)
     await groups.start()
     try:
-        yield Life(groups, log, topics, partitions, registry, clock, leaders, config)
+        client = GroupsClient(me, leaders, NoChannels(), Questions(groups, registry, leaders))
+        yield Life(groups, client, log, topics, partitions, registry, clock, leaders, config)
     finally:
         groups.begin_closing()
         await groups.stop()

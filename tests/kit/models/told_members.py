@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.broker.context import Context
+from penstock.broker.groups.answers import answered
 from penstock.broker.groups.coordinator import Answer
 from penstock.broker.handlers.groups import shared as share_groups
-from penstock.broker.handlers.groups.answers import answered
 from penstock.protocol import penstock_pb2 as pb
 
 
@@ -23,5 +23,5 @@ async def share_heartbeat(
             ),
         )
 
-    told = await answered(context, ask)
+    told = await answered(ask)
     return share_groups.share_response(context, told)

@@ -12,11 +12,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from google.protobuf.message import Message
+
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.model.ids import PartitionId, TopicId
+from penstock.net.call import Call
+from penstock.net.outbox import Buffer
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import CallType, parse
+from penstock.protocol.calls import CallType
 from penstock.raft.membership import Membership, Node
 from penstock.registry.image import BrokerImage
 from penstock.registry.metaserver.entries import Action, MakeCluster, new_entry
@@ -37,26 +41,27 @@ SESSION_MS = 6_000
 CLUSTER = "cluster"
 
 
-class Answer:
-    """A call as its caller sees it. Stands for the channel."""
+class Answer(Call[Any]):
+    """A call as its caller sees it; no channel brought it."""
 
-    def __init__(self, call: CallType[Any, Any]) -> None:
-        self._call = call
+    def __init__(self, kind: CallType[Any, Any], request: Any) -> None:
+        self.kind = kind
+        self.request = request
         self.response: Any = None
-        self.payload = b""
+        self.given: bytes = b""
         self.error: PenstockError | None = None
 
     @property
     def is_there(self) -> bool:
         return self.response is not None or self.error is not None
 
-    def answer(self, message_id: int, number: int, envelope: bytes, payload: bytes = b"") -> None:
+    def answer(self, response: Message, payload: Buffer = b"") -> None:
         assert not self.is_there, "answered twice"
-        assert number == self._call.number
-        self.response = parse(self._call.response, envelope)
-        self.payload = payload
+        assert isinstance(response, self.kind.response)
+        self.response = response
+        self.given = bytes(payload)
 
-    def answer_error(self, message_id: int, error: PenstockError) -> None:
+    def refuse(self, error: PenstockError) -> None:
         assert not self.is_there, "answered twice"
         self.error = error
 
@@ -161,16 +166,15 @@ class Host:
 
     def call(self, call: CallType[Any, Any], request: Any) -> Answer:
         """As if it came on a connection."""
-        answer = Answer(call)
+        answer = Answer(call, request)
         life = self.life
 
         def serve() -> None:
             assert self.service is not None
             try:
-                envelope = memoryview(request.SerializeToString())
-                self.service.serve(answer, call.number, 1, envelope, memoryview(b""))
+                self.service.serve(answer)
             except PenstockError as error:
-                answer.answer_error(1, error)
+                answer.refuse(error)
 
         self.event(life, serve)
         return answer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.broker.clients.waiters import Waiters
 from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError
 from penstock.net.channel import Channel
@@ -29,15 +30,15 @@ class Dispatch(Protocol):
     ) -> None: ...
 
 
-class Session:
+class Session(Waiters):
     """Made by the broker for each accepted connection."""
 
     __slots__ = (
         "_dispatch",
-        "_on_close",
         "channel",
         "client_id",
         "memberships",
+        "principal",
         "produce_targets",
         "push_stream_count",
     )
@@ -50,6 +51,7 @@ class Session:
         on_read_end: Callable[[], None],
         frame_bytes_max: int,
     ) -> None:
+        super().__init__()
         self._dispatch = dispatch
         self.channel = Channel(
             connection,
@@ -60,30 +62,19 @@ class Session:
         )
         # In `broker.clients.clients`; 0 before it has said hello.
         self.client_id = 0
+        # Who has proved to be there; None: nobody has to, yet.
+        self.principal: str | None = None
         # Groups, and the members of them that speak on this connection.
         self.memberships: set[tuple[str, str]] = set()
         # Open ones, in `broker.delivery.push.streams`.
         self.push_stream_count = 0
         # Produce envelopes seen here, and the partition, acks and claim they name.
         self.produce_targets: dict[bytes, tuple[Partition, int, int]] = {}
-        self._on_close: dict[object, Callable[[], None]] = {}
 
     @property
     def is_open(self) -> bool:
         """Whether what is tied to the connection's end will see it."""
         return not self.channel.connection.is_closed
-
-    @property
-    def waiting_count(self) -> int:
-        """What waits on this connection."""
-        return len(self._on_close)
-
-    def on_close(self, waiter: object, then: Callable[[], None]) -> None:
-        """Call `then` when the connection goes before `forget(waiter)`."""
-        self._on_close[waiter] = then
-
-    def forget(self, waiter: object) -> None:
-        self._on_close.pop(waiter, None)
 
     def _serve(
         self,
@@ -99,6 +90,4 @@ class Session:
     def _closed(self, channel: Channel, error: PenstockError | None) -> None:
         del channel, error
         self.produce_targets.clear()
-        waiting, self._on_close = self._on_close, {}
-        for then in waiting.values():
-            then()
+        self.end_waiting()

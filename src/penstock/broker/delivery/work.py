@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.broker.carrier.forwarding import Forwarding
@@ -17,8 +16,9 @@ from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.push.streams import Pushes
-from penstock.broker.delivery.shared.partitions import Shares, States
+from penstock.broker.delivery.shared.partitions import Shares
 from penstock.broker.delivery.shared.sessions import ShareSessions
+from penstock.broker.groups.client import GroupsClient
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.producers.exclusivity import Claims
 from penstock.broker.staging.coordinator import StagingParts
@@ -47,14 +47,13 @@ def start_delivery_work(
     starting: contextlib.AsyncExitStack,
     config: BrokerConfig,
     parts: StagingParts,
-    states: States,
-    make_claims: Callable[[], Claims],
+    groups: GroupsClient,
 ) -> DeliveryWork:
     """When all partitions are open and the groups are being read."""
     delays = DelayCoordinator(parts)
     delays.start()
     starting.push_async_callback(delays.stop)
-    claims = make_claims()
+    claims = Claims(groups.who_may_write, parts.driver, parts.clock)
     starting.push_async_callback(claims.stop)
     fair_turns = FairTurns()
     starting.callback(fair_turns.close)
@@ -65,7 +64,7 @@ def start_delivery_work(
     dead_letters = DeadLetters(parts.topics, forwarding, fair_turns, parts.clock)
     filters = Filters()
     shares = Shares(
-        parts.partitions, states, dead_letters, filters, fair_turns, budget, parts.clock
+        parts.partitions, groups, dead_letters, filters, fair_turns, budget, parts.clock
     )
     starting.push_async_callback(shares.stop)
     return DeliveryWork(

@@ -1,153 +1,115 @@
-"""From a call's number to its handler.
+"""From a call to its handler, by the table, and from what that returns or raises to the answer.
 
-Two kinds of handlers: those that answer by themselves, at once or by callback (the hot ones), and
-those that are awaited in a task of their own. What a direct handler raises is answered by the
-channel, what an awaited one raises is answered here, so every call is answered whatever happens.
+A handler answers the call itself, at once or by callback (the hot ones); or it returns the
+response; or it is awaited in a task of its own. Not which handler it is (`table`). The invariants:
+every call is answered whatever happens, or its connection is closed; and no client's call reaches
+a handler before everything it may need is there. A broker of a cluster listens before it is ready,
+since the others must be heard for it to become so: meta servers elect a leader, and only then is
+there a registry. Until then clients are told to wait.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
 
-from google.protobuf.message import Message
-
+from penstock.broker.call import AnyCall, Call
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.entry.gate import Doorway
-from penstock.broker.handlers import (
-    clients,
-    cluster,
-    delay,
-    fetch,
-    leases,
-    produce,
-    push,
-    removals,
-    replies,
-    staging,
-    topics,
-)
-from penstock.broker.handlers.groups import exclusivity as claims
-from penstock.broker.handlers.groups import find_coordinator as coordinators
-from penstock.broker.handlers.groups import groups
-from penstock.broker.handlers.groups import members as group_members
-from penstock.broker.handlers.groups import settings as group_settings
-from penstock.broker.handlers.groups import shared as share_groups
+from penstock.broker.entry.columns import Handler
+from penstock.broker.entry.table import KAFKA, NATIVE
+from penstock.broker.ground import STARTING, Ground
+from penstock.broker.kafka.call import Call as KafkaCall
 from penstock.broker.turns.handler_tasks import HandlerTasks
-from penstock.model.errors import InternalError, PenstockError
-from penstock.protocol import calls
-from penstock.protocol.calls import CALLS, CallType, parse
+from penstock.model.errors import Busy, InternalError, PenstockError
+from penstock.net.call import NOTHING
+from penstock.protocol.calls import CallType, type_name
 
 logger = logging.getLogger(__name__)
 
-DirectHandler = Callable[[Context, Session, int, memoryview, memoryview], None]
-# The request's class differs from handler to handler, so the table cannot name it.
-AwaitedHandler = Callable[[Context, Any], Coroutine[Any, Any, Message]]
 
-_DIRECT: Final[dict[int, DirectHandler]] = {
-    calls.PRODUCE.number: produce.produce,
-    calls.FETCH.number: fetch.fetch,
-    calls.FIND_OFFSET.number: fetch.find_offset,
-    calls.STAGE.number: staging.stage,
-    calls.COPY.number: staging.copy,
-    calls.GROUP_HEARTBEAT.number: group_members.group_heartbeat,
-    calls.REPLY.number: replies.reply,
-    calls.DELAY.number: delay.delay,
-    calls.APPEND_DUE.number: delay.deliver_due,
-    calls.LEASE.number: leases.lease,
-    calls.SETTLE.number: leases.settle,
-    calls.OPEN_PUSH.number: push.open_push,
-    calls.GIVE_CREDIT.number: push.give_credit,
-    calls.CLOSE_PUSH.number: push.close_push,
-    calls.RESUME_PUSH.number: push.resume_push,
-}
-_AWAITED: Final[dict[int, AwaitedHandler]] = {
-    calls.METADATA.number: topics.metadata,
-    calls.INIT_PRODUCER.number: produce.init_producer,
-    calls.CREATE_TOPIC.number: topics.create_topic,
-    calls.DELETE_TOPIC.number: topics.delete_topic,
-    calls.DESCRIBE_TOPIC.number: topics.describe_topic,
-    calls.ALTER_TOPIC.number: topics.alter_topic,
-    calls.ADD_PARTITIONS.number: topics.add_partitions,
-    calls.FIND_COORDINATOR.number: coordinators.find_coordinator,
-    calls.COMMIT_OFFSETS.number: groups.commit_offsets,
-    calls.FETCH_OFFSETS.number: groups.fetch_offsets,
-    calls.LIST_GROUPS.number: groups.list_groups,
-    calls.DESCRIBE_GROUP.number: groups.describe_group,
-    calls.DELETE_GROUP.number: groups.delete_group,
-    calls.LIST_SUBSCRIPTIONS.number: groups.subscriptions,
-    calls.ALTER_GROUP_SETTINGS.number: group_settings.alter_group_settings,
-    calls.GROUP_SETTINGS.number: group_settings.group_settings,
-    calls.COMMIT_STAGED.number: staging.commit_staged,
-    calls.ABORT_STAGED.number: staging.abort_staged,
-    calls.COMMITTED_EPOCH.number: staging.committed_epoch,
-    calls.LIST_REMOVALS.number: removals.list_removals,
-    calls.LIST_DELETED_TOPICS.number: removals.list_deleted_topics,
-    calls.DESCRIBE_CLUSTER.number: cluster.describe_cluster,
-    calls.CHANGE_PLACEMENT.number: cluster.change_placement,
-    calls.ELECT_LEADERS.number: cluster.elect_leaders,
-    calls.DESCRIBE_BROKER.number: cluster.describe_broker,
-    calls.DEAD_LETTER.number: leases.dead_letter,
-    calls.READ_SHARE.number: share_groups.read_share,
-    calls.WRITE_SHARE.number: share_groups.write_share,
-    calls.CLAIM_TOPIC.number: claims.claim_topic,
-    calls.RELEASE_TOPIC.number: claims.release_topic,
-    calls.CHECK_CLAIM.number: claims.check_claim,
-    calls.CANCEL_DELAYED.number: delay.cancel_delayed,
-    calls.DESCRIBE_DELAYED.number: delay.describe_delayed,
-    calls.PUT_SCHEDULE.number: delay.put_schedule,
-    calls.DELETE_SCHEDULE.number: delay.delete_schedule,
-    calls.LIST_SCHEDULES.number: delay.list_schedules,
-    calls.LIST_CLIENTS.number: clients.list_clients,
-    calls.STEER_CLIENT.number: clients.steer_client,
-}
+class _Way(NamedTuple):
+    """To a handler: what of its row is needed for each call, at hand."""
+
+    make: type[Call[Any]]
+    kind: CallType[Any, Any]
+    handler: Handler
+    parts: Ground | Context
 
 
 class Dispatcher:
-    """One per broker. Owns the tasks of awaited handlers."""
+    """One per broker. Owns the tasks of handlers that wait."""
 
-    def __init__(self, context: Context, doorway: Doorway) -> None:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._context: Context | None = None
+        self._native = {
+            number: _Way(row.call, row.kind, row.handler, ground)
+            for number, row in NATIVE.items()
+            if row.is_early
+        }
+        self.tasks = HandlerTasks(asyncio.get_running_loop())
+
+    def let_clients(self, context: Context) -> None:
+        """The broker is ready."""
         self._context = context
-        self._doorway = doorway
-        self.tasks = HandlerTasks(context.loop)
+        self._ground.is_ready = True
+        self._native |= {
+            number: _Way(row.call, row.kind, row.handler, context)
+            for number, row in NATIVE.items()
+            if not row.is_early
+        }
 
-    def dispatch(
+    def native(
         self,
         session: Session,
-        call: int,
+        number: int,
         message_id: int,
         envelope: memoryview,
         payload: memoryview,
     ) -> None:
-        """Let the call's handler answer it. What this raises is the answer."""
-        direct = _DIRECT.get(call)
-        if direct is not None:
-            direct(self._context, session, message_id, envelope, payload)
-            return
-        awaited = _AWAITED.get(call)
-        if awaited is None:
-            self._doorway.serve(session, call, message_id, envelope, payload)
-            return
-        call_type = CALLS[call]
-        request = parse(call_type.request, envelope)
-        answer = self._answer(session, call_type, message_id, awaited(self._context, request))
-        self.tasks.start(answer)
+        """What this raises is the answer."""
+        way = self._native.get(number)
+        if way is None:
+            raise self._ground.nobody_for(type_name(number))
+        make, kind, handler, parts = way
+        call = make(session, kind, message_id, envelope, payload)
+        result = handler(parts, call)
+        # It lies where it was received, which is overwritten and may be large.
+        call.payload = NOTHING
+        if result is not None:
+            self._conclude(call, result)
 
-    async def _answer(
-        self,
-        session: Session,
-        call_type: CallType[Any, Any],
-        message_id: int,
-        handling: Coroutine[Any, Any, Message],
-    ) -> None:
+    def kafka(self, call: KafkaCall) -> None:
+        context = self._context
+        if context is None:
+            # Kafka's clients go elsewhere when a connection ends, and come back.
+            call.disconnect(Busy(STARTING))
+            return
         try:
-            response = await handling
+            result = KAFKA[call.api.key].handler(context, call)
         except PenstockError as error:
-            session.channel.answer_error(message_id, error)
+            call.refuse(error)
         except Exception:
-            logger.exception("The handler of %s failed", call_type.name)
-            session.channel.answer_error(message_id, InternalError())
+            logger.exception("The handler of %s failed", call.name)
+            call.refuse(InternalError())
         else:
-            session.channel.answer(message_id, call_type.number, response.SerializeToString())
+            if result is not None:
+                self._conclude(call, result)
+
+    def _conclude(self, call: AnyCall, result: Any) -> None:
+        if asyncio.iscoroutine(result):
+            self.tasks.start(self._answer(call, result))
+        else:
+            call.answer(result)
+
+    async def _answer(self, call: AnyCall, handling: Coroutine[Any, Any, Any]) -> None:
+        try:
+            call.answer(await handling)
+        except PenstockError as error:
+            call.refuse(error)
+        except Exception:
+            logger.exception("The handler of %s failed", call.name)
+            call.refuse(InternalError())

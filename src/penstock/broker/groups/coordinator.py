@@ -14,7 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.groups.log import GroupLog
@@ -41,6 +41,7 @@ from penstock.registry.image import TopicImage
 
 logger = logging.getLogger(__name__)
 
+FoundT = TypeVar("FoundT")
 Answer = Callable[[object], None]
 """Is told the answer, or the PenstockError that stands for it."""
 Act = Callable[[Coordinator, int], Effects]
@@ -158,11 +159,16 @@ class GroupCoordinator:
         if self._is_closing:
             self._release_parked()
 
-    def ask(self, answer: Answer, question: Callable[[Coordinator], object]) -> None:
+    def ask(
+        self,
+        answer: Callable[[FoundT | PenstockError], None],
+        question: Callable[[Coordinator], FoundT],
+    ) -> None:
         """Look at the groups; answered when all that was decided before is durable."""
         if self._groups is None or not self.log.is_current:
             answer(self._refusal())
             return
+        found: FoundT | PenstockError
         try:
             found = question(self._groups)
         except PenstockError as error:

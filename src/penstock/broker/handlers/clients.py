@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.broker.call import Call
 from penstock.broker.clients.clients import Client, KafkaClient
 from penstock.broker.context import Context
 from penstock.broker.delivery.push.stream import PushStream
@@ -19,8 +20,10 @@ from penstock.model.limits import CLIENT_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
 
 
-async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.ListClientsResponse:
-    del request
+async def list_clients(
+    context: Context, call: Call[pb.ListClientsRequest]
+) -> pb.ListClientsResponse:
+    del call
     response = pb.ListClientsResponse(broker=context.config.broker_id)
     for client in context.clients:
         streams = _streams(context, client)
@@ -52,7 +55,10 @@ async def list_clients(context: Context, request: pb.ListClientsRequest) -> pb.L
     return response
 
 
-async def steer_client(context: Context, request: pb.SteerClientRequest) -> pb.SteerClientResponse:
+async def steer_client(
+    context: Context, call: Call[pb.SteerClientRequest]
+) -> pb.SteerClientResponse:
+    request = call.request
     parks = context.delivery.pushes.parks
     if request.only_remembers:
         if (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.cluster.changes import ClusterChanges, Moved
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import BrokerId, TopicPartition
 from penstock.model.limits import MOVES_PER_CHANGE_MAX
@@ -13,20 +14,20 @@ from penstock.registry.facts import Replicas
 
 
 async def describe_cluster(
-    context: Context, request: pb.DescribeClusterRequest
+    context: Context, call: Call[pb.DescribeClusterRequest]
 ) -> pb.DescribeClusterResponse:
-    return await context.cluster.view.describe(moving_only=request.moving_only)
+    return await context.cluster.view.describe(moving_only=call.request.moving_only)
 
 
 async def describe_broker(
-    context: Context, request: pb.DescribeBrokerRequest
+    context: Context, call: Call[pb.DescribeBrokerRequest]
 ) -> pb.DescribeBrokerResponse:
-    del request
+    del call
     return context.cluster.view.describe_broker()
 
 
 async def change_placement(
-    context: Context, request: pb.ChangePlacementRequest
+    context: Context, call: Call[pb.ChangePlacementRequest]
 ) -> pb.ChangePlacementResponse:
     if context.cluster.is_alone:
         raise InvalidRequest(
@@ -34,7 +35,7 @@ async def change_placement(
             "`penstock up --brokers 3`, or give the broker a registry."
         )
     response = pb.ChangePlacementResponse()
-    for moved in await _changed(context, request):
+    for moved in await _changed(context, call.request):
         response.moves.add(
             topic=moved.name.topic,
             partition=moved.name.partition,
@@ -85,8 +86,9 @@ def _wanted(
 
 
 async def elect_leaders(
-    context: Context, request: pb.ElectLeadersRequest
+    context: Context, call: Call[pb.ElectLeadersRequest]
 ) -> pb.ElectLeadersResponse:
+    request = call.request
     elections = context.cluster.elections
     if not request.is_forwarded:
         check_count("partitions", len(request.partitions))

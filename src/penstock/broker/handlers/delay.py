@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.broker.clients.session import Session
+from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.delay.admission import check_count_of_call
 from penstock.broker.delay.destination import Stand, append_due, check_topic, stand_response
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.topics.openings import Opened
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
 from penstock.coordination.delay.schedule import Schedule
@@ -16,37 +16,30 @@ from penstock.model.errors import InvalidRequest, NotCoordinator, PenstockError
 from penstock.model.ids import check_public
 from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 from penstock.records.header import check_produced
 
 
-def delay(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
-    request = parse(pb.DelayRequest, envelope)
+def delay(context: Context, call: Call[pb.DelayRequest]) -> None:
+    request = call.request
 
     def accepted(error: PenstockError | None, dues: Sequence[Due] = ()) -> None:
         if error is not None:
-            session.channel.answer_error(message_id, error)
+            call.refuse(error)
             return
         response = pb.DelayResponse(
             due_ms=[due.due_ms for due in dues], numbers=[due.number for due in dues]
         )
-        session.channel.answer(message_id, pb.CALL_DELAY, response.SerializeToString())
+        call.answer(response)
 
     def accept_opened(opened: Opened) -> None:
         context.delivery.delays.accept(request, opened, accepted)
 
-    check_count_of_call(check_produced(payload))
+    check_count_of_call(check_produced(call.payload))
     context.delivery.openings.open_for_later(
-        session.channel.connection,
+        call.connection,
         request.topic,
         request.partition,
-        payload,
+        call.payload,
         accept_opened,
         accepted,
         takes_messages=True,
@@ -54,8 +47,9 @@ def delay(
 
 
 async def cancel_delayed(
-    context: Context, request: pb.CancelDelayedRequest
+    context: Context, call: Call[pb.CancelDelayedRequest]
 ) -> pb.CancelDelayedResponse:
+    request = call.request
     if len(request.due_ms) != len(request.numbers):
         raise InvalidRequest("Name each delayed message by its time and its number.")
     check_count("messages", len(request.numbers))
@@ -64,13 +58,15 @@ async def cancel_delayed(
 
 
 async def describe_delayed(
-    context: Context, request: pb.DescribeDelayedRequest
+    context: Context, call: Call[pb.DescribeDelayedRequest]
 ) -> pb.DescribeDelayedResponse:
-    return context.delivery.delays.describe(request.topic)
+    return context.delivery.delays.describe(call.request.topic)
 
 
-async def put_schedule(context: Context, request: pb.PutScheduleRequest) -> pb.PutScheduleResponse:
-    asked = request.schedule
+async def put_schedule(
+    context: Context, call: Call[pb.PutScheduleRequest]
+) -> pb.PutScheduleResponse:
+    asked = call.request.schedule
     schedule = Schedule(
         name=asked.name,
         cron=asked.cron,
@@ -86,16 +82,16 @@ async def put_schedule(context: Context, request: pb.PutScheduleRequest) -> pb.P
 
 
 async def delete_schedule(
-    context: Context, request: pb.DeleteScheduleRequest
+    context: Context, call: Call[pb.DeleteScheduleRequest]
 ) -> pb.DeleteScheduleResponse:
-    await context.delivery.delays.delete_schedule(request.name)
+    await context.delivery.delays.delete_schedule(call.request.name)
     return pb.DeleteScheduleResponse()
 
 
 async def list_schedules(
-    context: Context, request: pb.ListSchedulesRequest
+    context: Context, call: Call[pb.ListSchedulesRequest]
 ) -> pb.ListSchedulesResponse:
-    del request
+    del call
     return pb.ListSchedulesResponse(schedules=map(_told, context.delivery.delays.schedules()))
 
 
@@ -114,15 +110,9 @@ def _told(schedule: Schedule) -> pb.Schedule:
     )
 
 
-def deliver_due(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
+def deliver_due(context: Context, call: Call[pb.AppendDueRequest]) -> None:
     """From the coordinator of delayed messages, for a partition that this broker leads."""
-    request = parse(pb.AppendDueRequest, envelope)
+    request = call.request
     term = context.leaders.of(context.topics.find(DELAYED_TOPIC), 0).term
     if request.coordinator_term < term:
         raise NotCoordinator(
@@ -133,6 +123,7 @@ def deliver_due(
     check_topic(partition, request.topic_id)
     if request.producer_id < COPY_PRODUCER_ID_MIN:
         raise InvalidRequest("Delayed messages come under the producer of their lane.")
+    payload = call.payload
     header = check_produced(payload) if payload else None
     if header is not None and (
         header.producer_id != request.producer_id or header.base_sequence < 0
@@ -141,9 +132,8 @@ def deliver_due(
 
     def told(error: PenstockError | None, stand: Stand) -> None:
         if error is not None:
-            session.channel.answer_error(message_id, error)
+            call.refuse(error)
         else:
-            response = stand_response(stand).SerializeToString()
-            session.channel.answer(message_id, pb.CALL_APPEND_DUE, response)
+            call.answer(stand_response(stand))
 
     append_due(partition, request.producer_id, header, payload, told, context.clock)

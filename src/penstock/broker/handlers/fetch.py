@@ -3,10 +3,9 @@ time or position (R-DEL-10)."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from penstock.broker.clients.session import Session
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.handlers.filtered_fetch import filtered_fetch
 from penstock.broker.handlers.gone import explained
@@ -14,46 +13,31 @@ from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import InvalidRequest, OffsetOutOfRange, PenstockError
 from penstock.model.limits import FETCH_WAIT_MS_MAX, FETCHES_WAITING_MAX, KIB
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 from penstock.storage.segments.slice import FileSlice
 
 # Room in the answer's frame for its header and envelope.
 _FRAME_OVERHEAD: Final = 1 * KIB
 
 
-def fetch(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
-    del payload
-    request = parse(pb.FetchRequest, envelope)
+def fetch(context: Context, call: Call[pb.FetchRequest]) -> None:
+    request = call.request
     if request.HasField("filter"):
-        filtered_fetch(context, session, message_id, request, _max_bytes(context, request))
+        filtered_fetch(context, call, _max_bytes(context, request))
         return
     partition = context.leaders.find(request.topic, request.partition)
     part = _read(context, partition, request)
     if (
         not request.max_wait_ms
-        or session.waiting_count >= FETCHES_WAITING_MAX
+        or call.session.waiting_count >= FETCHES_WAITING_MAX
         or _is_enough(context, partition, request, part)
     ):
-        _answer(session, message_id, partition, part)
+        _answer(call, partition, part)
     else:
-        _WaitingFetch(context, session, message_id, request).wait(partition)
+        _WaitingFetch(context, call, partition).begin()
 
 
-def find_offset(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
-    del payload
-    request = parse(pb.FindOffsetRequest, envelope)
+def find_offset(context: Context, call: Call[pb.FindOffsetRequest]) -> None:
+    request = call.request
     replica = context.leaders.find(request.topic, request.partition).replica
     at = request.WhichOneof("at")
     timestamp_ms = -1
@@ -67,65 +51,54 @@ def find_offset(
     else:
         raise InvalidRequest("FindOffset names no place: set earliest, latest or timestamp_ms.")
     response = pb.FindOffsetResponse(offset=offset, timestamp_ms=timestamp_ms)
-    session.channel.answer(message_id, pb.CALL_FIND_OFFSET, response.SerializeToString())
+    call.answer(response)
 
 
 class _WaitingFetch:
     """A long poll: answered when there is enough, when its time is up, or when the partition goes
     away; forgotten when its client does."""
 
-    __slots__ = ("_context", "_message_id", "_partition", "_request", "_session", "_timer")
+    __slots__ = ("_call", "_context", "_partition")
 
-    def __init__(
-        self, context: Context, session: Session, message_id: int, request: pb.FetchRequest
-    ) -> None:
+    def __init__(self, context: Context, call: Call[pb.FetchRequest], partition: Partition) -> None:
         self._context = context
-        self._session = session
-        self._message_id = message_id
-        self._request = request
-        self._timer: asyncio.TimerHandle | None = None
-        self._partition: Partition | None = None
-
-    def wait(self, partition: Partition) -> None:
+        self._call = call
         self._partition = partition
-        partition.wait_for_more(self, self._look)
-        if self._timer is None:
-            wait_ms = min(self._request.max_wait_ms, FETCH_WAIT_MS_MAX)
-            self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
-            self._session.on_close(self, self._forget)
+
+    def begin(self) -> None:
+        self._partition.wait_for_more(self, self._look)
+        wait_ms = min(self._call.request.max_wait_ms, FETCH_WAIT_MS_MAX)
+        self._call.session.wait(self, self._forget, wait_ms / 1000, self._time_up)
 
     def _look(self) -> None:
         """There is more, or the partition is no longer there."""
-        request = self._request
+        request = self._call.request
         try:
             partition = self._context.leaders.find(request.topic, request.partition)
             part = _read(self._context, partition, request)
             if _is_enough(self._context, partition, request, part):
                 self._forget()
-                _answer(self._session, self._message_id, partition, part)
+                _answer(self._call, partition, part)
             else:
-                self.wait(partition)
+                self._partition = partition
+                partition.wait_for_more(self, self._look)
         except PenstockError as error:
             self._forget()
-            self._session.channel.answer_error(self._message_id, error)
+            self._call.refuse(error)
 
     def _time_up(self) -> None:
         """Answer with what there is."""
         partition = self._partition
-        assert partition is not None
         self._forget()
         try:
-            part = _read(self._context, partition, self._request)
-            _answer(self._session, self._message_id, partition, part)
+            part = _read(self._context, partition, self._call.request)
+            _answer(self._call, partition, part)
         except PenstockError as error:
-            self._session.channel.answer_error(self._message_id, error)
+            self._call.refuse(error)
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._partition is not None:
-            self._partition.stop_waiting(self)
-        self._session.forget(self)
+        self._partition.stop_waiting(self)
+        self._call.session.forget(self)
 
 
 def _max_bytes(context: Context, request: pb.FetchRequest) -> int:
@@ -152,7 +125,7 @@ def _is_enough(
     return replica.log.bytes_between(request.offset, replica.high_watermark) >= request.min_bytes
 
 
-def _answer(session: Session, message_id: int, partition: Partition, part: FileSlice) -> None:
+def _answer(call: Call[pb.FetchRequest], partition: Partition, part: FileSlice) -> None:
     replica = partition.replica
     log = replica.log
     response = pb.FetchResponse(
@@ -160,4 +133,4 @@ def _answer(session: Session, message_id: int, partition: Partition, part: FileS
         log_start_offset=log.start_offset,
         compacted=log.is_compacted,
     )
-    session.channel.answer_slice(message_id, pb.CALL_FETCH, response.SerializeToString(), part)
+    call.answer_slice(response, part)

@@ -7,10 +7,9 @@ waits while others' messages pass by is told soon how far it has come, but not f
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from penstock.broker.clients.session import Session
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.delivery.filtered import FilteredPart, filtered_read
 from penstock.broker.handlers.gone import explained
@@ -23,46 +22,37 @@ from penstock.protocol import penstock_pb2 as pb
 _SKIPPED_WAIT_S: Final = 0.25
 
 
-def filtered_fetch(
-    context: Context, session: Session, message_id: int, request: pb.FetchRequest, max_bytes: int
-) -> None:
+def filtered_fetch(context: Context, call: Call[pb.FetchRequest], max_bytes: int) -> None:
     """Answer now or later. What this raises is the answer."""
-    may_wait = session.waiting_count < FETCHES_WAITING_MAX
-    fetch = _FilteredFetch(context, session, message_id, request, max_bytes, may_wait=may_wait)
-    fetch.begin()
+    may_wait = call.session.waiting_count < FETCHES_WAITING_MAX
+    _FilteredFetch(context, call, max_bytes, may_wait=may_wait).begin()
 
 
 class _FilteredFetch:
     """One fetch under way: looking, or waiting for more to look at."""
 
     __slots__ = (
+        "_call",
         "_compiled",
         "_context",
         "_deadline_s",
         "_max_bytes",
-        "_message_id",
         "_offset",
         "_partition",
-        "_request",
-        "_session",
-        "_timer",
         "_work",
     )
 
     def __init__(
         self,
         context: Context,
-        session: Session,
-        message_id: int,
-        request: pb.FetchRequest,
+        call: Call[pb.FetchRequest],
         max_bytes: int,
         *,
         may_wait: bool,
     ) -> None:
+        request = call.request
         self._context = context
-        self._session = session
-        self._message_id = message_id
-        self._request = request
+        self._call = call
         self._max_bytes = max_bytes
         self._compiled = context.delivery.filters.compiled(request.filter)
         self._partition = context.leaders.find(request.topic, request.partition)
@@ -70,16 +60,15 @@ class _FilteredFetch:
         self._offset = request.offset
         wait_s = min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000 if may_wait else 0.0
         self._deadline_s = context.loop.time() + wait_s
-        self._timer: asyncio.TimerHandle | None = None
         self._work: Work[FilteredPart] | None = None
 
     def begin(self) -> None:
-        self._session.on_close(self, self._forget)
+        self._call.session.on_close(self, self._forget)
         self._look()
 
     def _look(self) -> None:
         """There may be more, or the partition is no longer there."""
-        request = self._request
+        request = self._call.request
         try:
             self._partition = self._context.leaders.find(request.topic, request.partition)
         except PenstockError as error:
@@ -87,13 +76,13 @@ class _FilteredFetch:
             return
         reading = filtered_read(self._partition, self._offset, self._max_bytes, self._compiled)
         self._work = self._context.delivery.fair_turns.begin(
-            self._session.channel.connection, reading, self._looked, self._failed
+            self._call.connection, reading, self._looked, self._failed
         )
 
     def _looked(self, part: FilteredPart) -> None:
         self._work = None
         now_s = self._context.loop.time()
-        if part.next_offset > self._request.offset:
+        if part.next_offset > self._call.request.offset:
             self._deadline_s = min(self._deadline_s, now_s + _SKIPPED_WAIT_S)
         self._offset = part.next_offset
         is_behind = part.next_offset < self._partition.replica.high_watermark
@@ -102,12 +91,8 @@ class _FilteredFetch:
             self._answer(part.payload)
             return
         self._partition.wait_for_more(self, self._look)
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._context.loop.call_at(self._deadline_s, self._time_up)
+        wait_s = self._deadline_s - now_s
+        self._call.session.wait(self, self._forget, wait_s, self._time_up)
 
     def _time_up(self) -> None:
         if self._work is None:  # else it is looking, and answers by itself
@@ -122,19 +107,16 @@ class _FilteredFetch:
             compacted=replica.log.is_compacted,
             next_offset=self._offset,
         )
-        channel, envelope = self._session.channel, response.SerializeToString()
-        channel.answer(self._message_id, pb.CALL_FETCH, envelope, b"".join(payload))
+        self._call.answer(response, b"".join(payload))
 
     def _failed(self, error: PenstockError) -> None:
         self._forget()
         if isinstance(error, OffsetOutOfRange):
             error = explained(error, self._partition, self._offset)
-        self._session.channel.answer_error(self._message_id, error)
+        self._call.refuse(error)
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         if self._work is not None:
             self._work.cancel()
         self._partition.stop_waiting(self)
-        self._session.forget(self)
+        self._call.session.forget(self)

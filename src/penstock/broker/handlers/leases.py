@@ -3,11 +3,10 @@ groups (R-DEL-3, R-DEL-9)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.broker.clients.session import Session
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.delivery.shared.partition import Ask, Leased, Settled
 from penstock.broker.partitions.partition import Partition
@@ -23,29 +22,22 @@ from penstock.model.limits import (
     NAMES_PER_CALL_MAX,
 )
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 
 # Room in the answer's frame for its header and envelope.
 _FRAME_OVERHEAD: Final = 256 * KIB
 
 
-def lease(
-    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
-) -> None:
-    del payload
-    request = parse(pb.LeaseRequest, envelope)
+def lease(context: Context, call: Call[pb.LeaseRequest]) -> None:
+    request = call.request
     check_names(request.group, request.member_id, request.topic)
     if not request.messages_max:
         raise InvalidRequest("Lease asks for no messages: set messages_max to 1 or more.")
     partition = context.leaders.find(request.topic, request.partition)
-    _LeaseAnswer(context, session, message_id, request, partition).start()
+    _LeaseAnswer(context, call, partition).start()
 
 
-def settle(
-    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
-) -> None:
-    del payload
-    request = parse(pb.SettleRequest, envelope)
+def settle(context: Context, call: Call[pb.SettleRequest]) -> None:
+    request = call.request
     check_names(request.group, request.member_id, request.topic)
     if len(request.ranges) > NAMES_PER_CALL_MAX:
         raise InvalidRequest(
@@ -58,14 +50,14 @@ def settle(
         # The broker as a whole cannot do it now: the client tries again, elsewhere perhaps.
         retriable = next((one for one in errors if one is not None and one.retriable), None)
         if retriable is not None:
-            session.channel.answer_error(message_id, retriable)
+            call.refuse(retriable)
             return
         response = pb.SettleResponse()
         for error in errors:
             outcome = response.outcomes.add()
             if error is not None:
                 outcome.code, outcome.message = error.code, error.message
-        session.channel.answer(message_id, pb.CALL_SETTLE, response.SerializeToString())
+        call.answer(response)
 
     shares = context.delivery.shares
     shares.settle(request.group, partition, request.member_id, settled, told)
@@ -73,8 +65,9 @@ def settle(
         shares.leave_partition(request.group, partition, request.member_id)
 
 
-async def dead_letter(context: Context, request: pb.DeadLetterRequest) -> pb.DeadLetterResponse:
+async def dead_letter(context: Context, call: Call[pb.DeadLetterRequest]) -> pb.DeadLetterResponse:
     """Of an exclusive group, whose member has given up on a message. It goes on by itself."""
+    request = call.request
     check_group_name(request.group)
     _check_public(request.topic)
     partition = context.leaders.find(request.topic, request.partition)
@@ -87,41 +80,29 @@ class _LeaseAnswer(Ask):
     """A long poll: answered when there is something to lease, or with nothing when its time is
     up; forgotten when its client goes."""
 
-    __slots__ = (
-        "_asked_s",
-        "_context",
-        "_message_id",
-        "_partition",
-        "_request",
-        "_session",
-        "_timer",
-    )
+    __slots__ = ("_asked_s", "_call", "_context", "_partition")
 
     def __init__(
         self,
         context: Context,
-        session: Session,
-        message_id: int,
-        request: pb.LeaseRequest,
+        call: Call[pb.LeaseRequest],
         partition: Partition,
     ) -> None:
+        request = call.request
         bytes_max = min(request.bytes_max, context.config.frame_bytes_max - _FRAME_OVERHEAD)
         super().__init__(request.member_id, request.messages_max, bytes_max)
         self._context = context
-        self._session = session
-        self._message_id = message_id
-        self._request = request
+        self._call = call
         self._partition = partition
         self._asked_s = context.loop.time()
-        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        wait_ms = min(self._request.max_wait_ms, FETCH_WAIT_MS_MAX)
-        if self._session.waiting_count >= FETCHES_WAITING_MAX:
+        request, session = self._call.request, self._call.session
+        wait_ms = min(request.max_wait_ms, FETCH_WAIT_MS_MAX)
+        if session.waiting_count >= FETCHES_WAITING_MAX:
             wait_ms = 0
-        self._timer = self._context.loop.call_later(wait_ms / 1000, self._time_up)
-        self._session.on_close(self, self._client_gone)
-        self._context.delivery.shares.ask(self._request.group, self._partition, self, self._session)
+        session.wait(self, self._client_gone, wait_ms / 1000, self._time_up)
+        self._context.delivery.shares.ask(request.group, self._partition, self, session)
 
     def answer(self, leased: Leased) -> None:
         self._forget()
@@ -129,16 +110,11 @@ class _LeaseAnswer(Ask):
         response = pb.LeaseResponse(lease_ms=leased.lease_ms, waited_ms=waited_ms)
         for first, last, attempt in leased.leases:
             response.leases.add(first=first, last=last, attempt=attempt)
-        self._session.channel.answer(
-            self._message_id,
-            pb.CALL_LEASE,
-            response.SerializeToString(),
-            b"".join(leased.payload),
-        )
+        self._call.answer(response, b"".join(leased.payload))
 
     def refuse(self, error: PenstockError) -> None:
         self._forget()
-        self._session.channel.answer_error(self._message_id, error)
+        self._call.refuse(error)
 
     def _time_up(self) -> None:
         self._give_up()
@@ -149,12 +125,10 @@ class _LeaseAnswer(Ask):
         self._forget()
 
     def _give_up(self) -> None:
-        self._context.delivery.shares.give_up(self._request.group, self._partition, self)
+        self._context.delivery.shares.give_up(self._call.request.group, self._partition, self)
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._session.forget(self)
+        self._call.session.forget(self)
 
 
 def _settled(one: pb.SettleRequest.Range) -> Settled:

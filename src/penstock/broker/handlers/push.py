@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.clients.session import Session
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.broker.delivery.push.filtered_source import FilteredSource
 from penstock.broker.delivery.push.shared_source import SharedSource
@@ -19,14 +19,10 @@ from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import GROUP_NAME_LENGTH_MAX, MEMBER_NAME_LENGTH_MAX
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 
 
-def open_push(
-    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
-) -> None:
-    del payload
-    request = parse(pb.OpenPushRequest, envelope)
+def open_push(context: Context, call: Call[pb.OpenPushRequest]) -> None:
+    request = call.request
     if (
         len(request.group) > GROUP_NAME_LENGTH_MAX
         or len(request.member_id) > MEMBER_NAME_LENGTH_MAX
@@ -35,54 +31,44 @@ def open_push(
             f"The stream's group or member has a name that is too long: {GROUP_NAME_LENGTH_MAX} "
             f"and {MEMBER_NAME_LENGTH_MAX} characters are the limits."
         )
+    session = call.session
     context.delivery.pushes.check_room(session, request.stream)
     check_credit(0, 0, request.credit_messages, request.credit_bytes)
-    stream = context.delivery.pushes.open(session, request, _source(context, session, request))
+    stream = context.delivery.pushes.open(session, request, _source(context, call))
     # The answer before the first delivery.
-    answer = pb.OpenPushResponse().SerializeToString()
-    session.channel.answer(message_id, pb.CALL_OPEN_PUSH, answer)
+    call.answer(pb.OpenPushResponse())
     if context.delivery.pushes.parks.has(context.clients.name_of(session), request.group):
         stream.handle(ParkAsked(reason=PARKED_BY_OPERATOR))
     stream.handle(CreditGiven(messages=request.credit_messages, size_bytes=request.credit_bytes))
 
 
-def give_credit(
-    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
-) -> None:
+def give_credit(context: Context, call: Call[pb.GiveCreditRequest]) -> None:
     """Answered only where it is refused."""
-    del message_id, payload
-    request = parse(pb.GiveCreditRequest, envelope)
-    stream = context.delivery.pushes.find(session, request.stream)
+    request = call.request
+    stream = context.delivery.pushes.find(call.session, request.stream)
     stream.handle(CreditGiven(messages=request.messages, size_bytes=request.bytes))
-    session.channel.leave_unanswered()
+    call.leave_unanswered()
 
 
-def close_push(
-    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
-) -> None:
-    del payload
-    request = parse(pb.ClosePushRequest, envelope)
-    context.delivery.pushes.find(session, request.stream).close()
-    answer = pb.ClosePushResponse().SerializeToString()
-    session.channel.answer(message_id, pb.CALL_CLOSE_PUSH, answer)
+def close_push(context: Context, call: Call[pb.ClosePushRequest]) -> None:
+    request = call.request
+    context.delivery.pushes.find(call.session, request.stream).close()
+    call.answer(pb.ClosePushResponse())
 
 
-def resume_push(
-    context: Context, session: Session, message_id: int, envelope: memoryview, payload: memoryview
-) -> None:
+def resume_push(context: Context, call: Call[pb.ResumePushRequest]) -> None:
     """Done already, where nothing is parked."""
-    del payload
-    request = parse(pb.ResumePushRequest, envelope)
-    stream = context.delivery.pushes.find(session, request.stream)
+    request = call.request
+    stream = context.delivery.pushes.find(call.session, request.stream)
     stream.handle(ResumeAsked(is_automatic=request.is_automatic))
     if not request.is_automatic:
-        context.delivery.pushes.parks.remove(context.clients.name_of(session), stream.group)
-    answer = pb.ResumePushResponse().SerializeToString()
-    session.channel.answer(message_id, pb.CALL_RESUME_PUSH, answer)
+        context.delivery.pushes.parks.remove(context.clients.name_of(call.session), stream.group)
+    call.answer(pb.ResumePushResponse())
 
 
-def _source(context: Context, session: Session, request: pb.OpenPushRequest) -> Source:
+def _source(context: Context, call: Call[pb.OpenPushRequest]) -> Source:
     """Where the stream's messages come from."""
+    request = call.request
     name = TopicPartition(request.topic, request.partition)
     leaders, delivery = context.leaders, context.delivery
     group, member = request.group, request.member_id
@@ -94,11 +80,11 @@ def _source(context: Context, session: Session, request: pb.OpenPushRequest) -> 
     partition = leaders.find(*name)
     if request.shared:
         shares, clock = delivery.shares, context.clock
-        return SharedSource(leaders, shares, session, group, member, name, clock)
+        return SharedSource(leaders, shares, call.session, group, member, name, clock)
     read_batches(partition, request.offset, request.offset, 1, 1)
     if request.HasField("filter"):
         compiled = delivery.filters.compiled(request.filter)
-        connection = session.channel.connection
+        connection = call.connection
         offset = request.offset
         return FilteredSource(leaders, delivery.fair_turns, connection, name, offset, compiled)
     return ExclusiveSource(leaders, name, request.offset, read_batches)

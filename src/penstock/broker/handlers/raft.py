@@ -6,32 +6,41 @@ what cannot be taken is answered, with an error, and hurts nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
+from penstock.broker.call import Call
 from penstock.broker.clients.session import Session
+from penstock.broker.ground import Ground
+from penstock.protocol.calls import CallType
 from penstock.replication.parcels.parcel import Parcel
 from penstock.replication.parcels.wire import decode
 
 
-class Receiver(Protocol):
-    """Who takes parcels: it leaves alone what is not for it."""
+class RaftCall(Call[Parcel]):
+    """Its parcel is made of the envelope and what lies behind it."""
 
-    def receive(self, parcel: Parcel) -> None: ...
+    __slots__ = ()
 
-
-class Raft:
-    """Hands parcels to whom they are for: the broker's replicas, or its meta server's."""
-
-    def __init__(self, receivers: Sequence[Receiver]) -> None:
-        self._receivers = receivers
-
-    def serve(
-        self, session: Session, message_id: int, envelope: memoryview, payload: memoryview
+    def __init__(
+        self,
+        session: Session,
+        kind: CallType[Any, Any],
+        message_id: int,
+        envelope: memoryview,
+        payload: memoryview,
     ) -> None:
-        """The payload is not needed after the turn, which the end of the read ends."""
-        del message_id
-        parcel = decode(envelope, payload)
-        for receiver in self._receivers:
-            receiver.receive(parcel)
-        session.channel.leave_unanswered()
+        self.session = session
+        self.channel = session.channel
+        self.kind = kind
+        self.message_id = message_id
+        self.request = decode(envelope, payload)
+        self.payload = payload
+
+
+def raft(ground: Ground, call: RaftCall) -> None:
+    """The payload is not needed after the turn, which the end of the read ends."""
+    if not ground.receivers:
+        raise ground.nobody_for(call.name)
+    for receiver in ground.receivers:
+        receiver.receive(call.request)
+    call.leave_unanswered()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.protocol import penstock_pb2 as pb
 
 
 async def list_removals(
-    context: Context, request: pb.ListRemovalsRequest
+    context: Context, call: Call[pb.ListRemovalsRequest]
 ) -> pb.ListRemovalsResponse:
-    log = context.leaders.find(request.topic, request.partition).replica.log
+    log = context.leaders.find(call.request.topic, call.request.partition).replica.log
     response = pb.ListRemovalsResponse()
     for removal in log.removals.latest():
         response.removals.add(
@@ -23,11 +24,11 @@ async def list_removals(
 
 
 async def list_deleted_topics(
-    context: Context, request: pb.ListDeletedTopicsRequest
+    context: Context, call: Call[pb.ListDeletedTopicsRequest]
 ) -> pb.ListDeletedTopicsResponse:
     response = pb.ListDeletedTopicsResponse()
     for topic in context.registry.image.deleted_topics:
-        if request.name in ("", topic.name):
+        if call.request.name in ("", topic.name):
             entry = response.topics.add(name=topic.name, id=topic.topic_id, at_ms=topic.at_ms)
             for partition in topic.partitions:
                 entry.partitions.add(

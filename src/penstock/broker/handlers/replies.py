@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.broker.clients.session import Session
+from penstock.broker.call import Call
 from penstock.broker.context import Context
 from penstock.model.errors import (
     BatchTooLarge,
@@ -17,7 +17,7 @@ from penstock.model.errors import (
 )
 from penstock.model.limits import REPLIES_UNANSWERED_MAX, REPLY_BYTES_MAX
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import REPLY, parse
+from penstock.protocol.calls import REPLY
 from penstock.records.compression import Codec
 from penstock.records.header import check_produced
 
@@ -26,15 +26,9 @@ _ANSWER_S: Final = 5.0
 _GONE: Final = "The client that asked is gone: nobody waits for the reply."
 
 
-def reply(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
+def reply(context: Context, call: Call[pb.ReplyRequest]) -> None:
     """Answered when whoever asked has it. What it is not to open, a client need not either."""
-    request = parse(pb.ReplyRequest, envelope)
+    request, payload = call.request, call.payload
     if len(payload) > REPLY_BYTES_MAX:
         raise BatchTooLarge(
             f"The reply has {len(payload)} bytes, and {REPLY_BYTES_MAX} is the most."
@@ -51,15 +45,15 @@ def reply(
 
     def answered(error: PenstockError | None, *_: memoryview) -> None:
         if error is None:
-            answer = pb.ReplyResponse().SerializeToString()
-            session.channel.answer(message_id, REPLY.number, answer)
+            call.answer(pb.ReplyResponse())
         elif isinstance(error, ConnectionLost):
-            session.channel.answer_error(message_id, NoReply(_GONE))
+            call.refuse(NoReply(_GONE))
         else:
-            session.channel.answer_error(message_id, error)
+            call.refuse(error)
 
     try:
         # A copy: where it was received is overwritten when this turn ends.
-        asking.start_call(REPLY.number, bytes(envelope), (bytes(payload),), answered, _ANSWER_S)
+        envelope = request.SerializeToString()
+        asking.start_call(REPLY.number, envelope, (bytes(payload),), answered, _ANSWER_S)
     except ConnectionLost:
         raise NoReply(_GONE) from None

@@ -3,28 +3,20 @@ partitions that another broker leads."""
 
 from __future__ import annotations
 
+from penstock.broker.call import AppendCall, Call
 from penstock.broker.carrier.append import append_staged
-from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.partitions.partition import Append
 from penstock.broker.topics.openings import Opened
 from penstock.coordination.staging.records import WRITES_TOPIC, NamedAttempt, StagedBatch
 from penstock.model.errors import InvalidRequest, NotCoordinator, PenstockError, UnknownTopicId
 from penstock.model.ids import check_public
 from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 from penstock.records.header import check_produced
 
 
-def stage(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
-    request = parse(pb.StageRequest, envelope)
+def stage(context: Context, call: Call[pb.StageRequest]) -> None:
+    request = call.request
     batch = StagedBatch(
         write=request.write,
         epoch=request.epoch,
@@ -38,23 +30,24 @@ def stage(
 
     def answer(error: PenstockError | None, already: bool = False) -> None:
         if error is not None:
-            session.channel.answer_error(message_id, error)
+            call.refuse(error)
         else:
             response = pb.StageResponse(already=already)
-            session.channel.answer(message_id, pb.CALL_STAGE, response.SerializeToString())
+            call.answer(response)
 
     def stage_opened(opened: Opened) -> None:
         context.staging.stage(batch, opened, answer)
 
-    connection = session.channel.connection
+    connection = call.connection
     context.delivery.openings.open_for_later(
-        connection, request.topic, request.partition, payload, stage_opened, answer
+        connection, request.topic, request.partition, call.payload, stage_opened, answer
     )
 
 
 async def commit_staged(
-    context: Context, request: pb.CommitStagedRequest
+    context: Context, call: Call[pb.CommitStagedRequest]
 ) -> pb.CommitStagedResponse:
+    request = call.request
     committed = await context.staging.commit(
         request.write,
         request.epoch,
@@ -67,44 +60,35 @@ async def commit_staged(
     )
 
 
-async def abort_staged(context: Context, request: pb.AbortStagedRequest) -> pb.AbortStagedResponse:
+async def abort_staged(
+    context: Context, call: Call[pb.AbortStagedRequest]
+) -> pb.AbortStagedResponse:
+    request = call.request
     await context.staging.abort(request.write, request.epoch, request.attempts)
     return pb.AbortStagedResponse()
 
 
 async def committed_epoch(
-    context: Context, request: pb.CommittedEpochRequest
+    context: Context, call: Call[pb.CommittedEpochRequest]
 ) -> pb.CommittedEpochResponse:
-    return pb.CommittedEpochResponse(epoch=context.staging.committed_epoch(request.write))
+    return pb.CommittedEpochResponse(epoch=context.staging.committed_epoch(call.request.write))
 
 
-class _CopyAnswer(Append):
-    """Answers when the batch is committed."""
+class CopyCall(AppendCall[pb.CopyRequest]):
+    """Answered when the batch is committed."""
 
-    __slots__ = ("_message_id", "_session")
-
-    def __init__(self, session: Session, message_id: int) -> None:
-        super().__init__()
-        self._session = session
-        self._message_id = message_id
+    __slots__ = ()
 
     def finished(self, error: PenstockError | None) -> None:
         if error is not None:
-            self._session.channel.answer_error(self._message_id, error)
+            self.refuse(error)
         else:
-            response = pb.CopyResponse().SerializeToString()
-            self._session.channel.answer(self._message_id, pb.CALL_COPY, response)
+            self.answer(pb.CopyResponse())
 
 
-def copy(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
+def copy(context: Context, call: CopyCall) -> None:
     """From the coordinator of staged writes, for a partition that this broker leads."""
-    request = parse(pb.CopyRequest, envelope)
+    request = call.request
     writes = context.topics.find(WRITES_TOPIC)
     term = context.leaders.of(writes, 0).term
     if request.coordinator_term < term:
@@ -115,7 +99,7 @@ def copy(
     partition = context.leaders.find(request.topic, request.partition)
     if partition.topic_id != request.topic_id:
         raise UnknownTopicId(f"{request.topic!r} is another topic than the one it is staged for.")
-    header = check_produced(payload)
+    header = check_produced(call.payload)
     if header.producer_id < COPY_PRODUCER_ID_MIN or header.base_sequence < 0:
         raise InvalidRequest("A copied batch has the producer of its decision.")
-    append_staged(partition, header, payload, _CopyAnswer(session, message_id), context.clock)
+    append_staged(partition, header, call.payload, call, context.clock)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.model.errors import PenstockError
 from penstock.model.topic_config import kept_settings
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.image import TopicImage
 
 
-async def metadata(context: Context, request: pb.MetadataRequest) -> pb.MetadataResponse:
+async def metadata(context: Context, call: Call[pb.MetadataRequest]) -> pb.MetadataResponse:
+    request = call.request
     check_count("topics", len(request.topics))
     failures: dict[str, PenstockError] = {}
     if request.create_missing:
@@ -33,7 +35,10 @@ async def metadata(context: Context, request: pb.MetadataRequest) -> pb.Metadata
     return response
 
 
-async def create_topic(context: Context, request: pb.CreateTopicRequest) -> pb.CreateTopicResponse:
+async def create_topic(
+    context: Context, call: Call[pb.CreateTopicRequest]
+) -> pb.CreateTopicResponse:
+    request = call.request
     topic = await context.topics.create(
         request.name,
         request.partitions,
@@ -43,27 +48,30 @@ async def create_topic(context: Context, request: pb.CreateTopicRequest) -> pb.C
     return pb.CreateTopicResponse(id=topic.id, partitions=len(topic.partitions))
 
 
-async def delete_topic(context: Context, request: pb.DeleteTopicRequest) -> pb.DeleteTopicResponse:
-    await context.topics.delete(request.name)
+async def delete_topic(
+    context: Context, call: Call[pb.DeleteTopicRequest]
+) -> pb.DeleteTopicResponse:
+    await context.topics.delete(call.request.name)
     return pb.DeleteTopicResponse()
 
 
-async def alter_topic(context: Context, request: pb.AlterTopicRequest) -> pb.AlterTopicResponse:
+async def alter_topic(context: Context, call: Call[pb.AlterTopicRequest]) -> pb.AlterTopicResponse:
+    request = call.request
     await context.topics.alter(request.name, dict(request.set), list(request.reset))
     return pb.AlterTopicResponse()
 
 
 async def add_partitions(
-    context: Context, request: pb.AddPartitionsRequest
+    context: Context, call: Call[pb.AddPartitionsRequest]
 ) -> pb.AddPartitionsResponse:
-    await context.topics.add_partitions(request.name, request.total)
+    await context.topics.add_partitions(call.request.name, call.request.total)
     return pb.AddPartitionsResponse()
 
 
 async def describe_topic(
-    context: Context, request: pb.DescribeTopicRequest
+    context: Context, call: Call[pb.DescribeTopicRequest]
 ) -> pb.DescribeTopicResponse:
-    topic = context.topics.find(request.name)
+    topic = context.topics.find(call.request.name)
     response = pb.DescribeTopicResponse(
         name=topic.name,
         id=topic.id,

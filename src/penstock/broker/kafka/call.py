@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Protocol
 
 from penstock.model.errors import PenstockError
 from penstock.net.connection import Connection
 from penstock.protocol.kafka.apis import Api
 from penstock.protocol.kafka.codec import Payload
+from penstock.protocol.kafka.errors import code_of
+from penstock.protocol.kafka.schema import wire_of
 
 Parts = list[bytearray | Payload]
 
@@ -28,11 +31,22 @@ class Answers(Protocol):
     @property
     def is_reader(self) -> bool: ...
 
+    @property
+    def principal(self) -> str | None: ...
+
     def answered(self, call: Call, response: object) -> None: ...
 
     def unanswerable(self, call: Call, error: PenstockError) -> None: ...
 
-    def on_close(self, waiter: object, forget: Callable[[], None]) -> None: ...
+    def on_close(self, waiter: object, gone: Callable[[], None]) -> None: ...
+
+    def wait(
+        self,
+        waiter: object,
+        gone: Callable[[], None],
+        wait_s: float,
+        time_up: Callable[[], None],
+    ) -> None: ...
 
     def forget(self, waiter: object) -> None: ...
 
@@ -74,6 +88,18 @@ class Call:
     def client_host(self) -> str:
         return self.session.client_host
 
+    @property
+    def name(self) -> str:
+        return f"Kafka's {self.api.name}"
+
+    @property
+    def connection(self) -> Connection:
+        return self.session.connection
+
+    @property
+    def principal(self) -> str | None:
+        return self.session.principal
+
     def answer(self, response: object) -> None:
         self.session.answered(self, response)
 
@@ -82,6 +108,20 @@ class Call:
         self.session.answered(self, None)
 
     def refuse(self, error: PenstockError) -> None:
+        """Answer with nothing but the error, where the response has a place for it."""
+        response = self.api.response
+        names = {
+            field.name for field in fields(response) if wire_of(field.metadata).is_in(self.version)
+        }
+        if "error_code" not in names:
+            self.disconnect(error)
+            return
+        answer = response(error_code=code_of(error))
+        if "error_message" in names:
+            answer.error_message = error.message
+        self.answer(answer)
+
+    def disconnect(self, error: PenstockError) -> None:
         """No answer could say what is wrong: the end of the connection does, after the answers of
         the requests before."""
         self.session.unanswerable(self, error)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, Protocol, cast
 
+from penstock.broker.clients.waiters import Waiters
 from penstock.broker.kafka.call import Call, Parts
 from penstock.model.errors import PenstockError, ProtocolError, StorageError, UnsupportedVersion
 from penstock.model.limits import KAFKA_PRODUCES_IN_FLIGHT_MAX, KAFKA_REQUEST_BYTES_MAX
@@ -59,7 +60,7 @@ class Dispatch(Protocol):
     def __call__(self, call: Call, /) -> None: ...
 
 
-class KafkaSession:
+class KafkaSession(Waiters):
     """Made by the broker for a connection whose first bytes are not of our own protocol."""
 
     __slots__ = (
@@ -70,10 +71,10 @@ class KafkaSession:
         "_is_draining",
         "_is_held",
         "_loop",
-        "_on_close",
         "_on_read_end",
         "connection",
         "is_reader",
+        "principal",
     )
 
     def __init__(
@@ -84,6 +85,7 @@ class KafkaSession:
         on_read_end: Callable[[], None],
         frame_bytes_max: int,
     ) -> None:
+        super().__init__()
         self.connection = connection
         self._dispatch = dispatch
         self._on_read_end = on_read_end
@@ -95,7 +97,8 @@ class KafkaSession:
         # The next request, of whichever kind, waits until these are answered.
         self._is_held = False
         self._is_draining = False
-        self._on_close: dict[object, Callable[[], None]] = {}
+        # As with a session of our own protocol.
+        self.principal: str | None = None
         # Whether it is a consumer's: its wish for a topic is another than a producer's.
         self.is_reader = False
 
@@ -108,13 +111,6 @@ class KafkaSession:
     def is_open(self) -> bool:
         """Whether what is tied to the connection's end will see it."""
         return not self.connection.is_closed
-
-    def on_close(self, waiter: object, forget: Callable[[], None]) -> None:
-        """Call `forget` when the connection goes before `forget(waiter)`."""
-        self._on_close[waiter] = forget
-
-    def forget(self, waiter: object) -> None:
-        self._on_close.pop(waiter, None)
 
     # --- the session's life, for a server ------------------------------------------------------
 
@@ -200,9 +196,7 @@ class KafkaSession:
     def on_closed(self, error: PenstockError | None) -> None:
         del error
         self._calls.clear()
-        waiting, self._on_close = self._on_close, {}
-        for forget in waiting.values():
-            forget()
+        self.end_waiting()
 
     # --- answers -------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from penstock.broker.bounds import check_count
 from penstock.broker.delivery.shared.sessions import Key, Member
-from penstock.broker.handlers.bounds import check_count
 from penstock.coordination.group.offsets import check_group_name
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import MEMBER_NAME_LENGTH_MAX

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.model.errors import BatchError, NotLeader, StorageError, UnknownTopic
+from penstock.model.errors import BatchError, NotCoordinator, NotLeader, StorageError, UnknownTopic
 from penstock.model.ids import BrokerId, PartitionId
 from penstock.model.removal import DeletedPartition, DeletedTopic
 from penstock.net.clock import Clock
@@ -129,6 +129,23 @@ class Leaders:
         # Of a lone copy Raft is not told how far it is.
         told = told._replace(commit_offset=replica.high_watermark)
         return LeaderClaim(replica.consensus.raft.state.me, told.term, told)
+
+    async def of_internal(self, topic: str, make: Callable[[], Awaitable[None]]) -> BrokerImage:
+        """Who leads an internal topic of one partition, which is made if there is none; whoever
+        does looks after what it keeps. NotCoordinator if nobody does now. That the broker still
+        leads it finds out itself, with each thing that it writes."""
+        image = self._registry.image
+        if topic not in image.topics:
+            if image.brokers.keys() == {self._me}:
+                # There is nobody else, and the topic is made when there is something to keep.
+                return image.brokers[self._me]
+            await make()
+            image = self._registry.image
+        found = image.topics.get(topic)
+        leader = None if found is None else self.brokers.get(self.of(found, 0).broker)
+        if leader is None:
+            raise NotCoordinator(f"{topic} has no leader now: try again.")
+        return leader
 
     def find(self, topic: str, number: int) -> Partition:
         """The partition, which this broker leads; NotLeader, or why it cannot be used."""

@@ -7,8 +7,9 @@ producer is proposed at most once, and its repetition is answered like the first
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from penstock.broker.partitions.admission import Admission, Opening
 from penstock.broker.partitions.readers import Readers, Wakings
@@ -35,11 +36,15 @@ from penstock.replication.replica.replica import ACKS_ALL, Replica, refusal
 from penstock.storage.segments.slice import FileSlice
 
 
-class Append(ABC):
-    """A produced payload on its way: where it stands, and whom to tell when it is committed. The
-    handler's subclass says how."""
+class Append(Protocol):
+    """A produced payload on its way: where it stands, and whom to tell when it is committed. A base
+    for whoever has no better one: a producer's call is one by itself."""
 
     __slots__ = ("append_time_ms", "base_offset", "duplicate")
+
+    base_offset: int
+    append_time_ms: int
+    duplicate: bool
 
     def __init__(self) -> None:
         self.base_offset = -1

@@ -8,32 +8,24 @@ once, by news, by the end of its time or by being sent away.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from penstock.model.errors import Busy, PenstockError
 from penstock.model.limits import META_CALLS_WAITING_MAX
-from penstock.protocol import calls
+from penstock.net.call import Call
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry import facts_json
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.state import plain_controller
 
-
-class Caller(Protocol):
-    """The channel that a call came on (`net.channel`)."""
-
-    def answer(
-        self, message_id: int, number: int, envelope: bytes, payload: bytes = b""
-    ) -> None: ...
-
-    def answer_error(self, message_id: int, error: PenstockError) -> None: ...
+# Of one of the META calls.
+MetaCall = Call[Any]
 
 
 class _Waiting(NamedTuple):
     """A broker that has everything."""
 
-    caller: Caller
-    message_id: int
+    call: MetaCall
     seen_version: int
     deadline_ms: int
 
@@ -46,14 +38,14 @@ class News:
         self._session_timeout_ms = session_timeout_ms
         self._waiting: list[_Waiting] = []
 
-    def answer_whole(self, caller: Caller, message_id: int) -> None:
+    def answer_whole(self, call: MetaCall) -> None:
         facts = self._machine.state.facts
         response = self._response()
         response.is_whole = True
         payload = b"" if facts is None else facts_json.encode_facts(facts)
-        caller.answer(message_id, calls.META_FETCH.number, response.SerializeToString(), payload)
+        call.answer(response, payload)
 
-    def answer_since(self, caller: Caller, message_id: int, seen_version: int) -> None:
+    def answer_since(self, call: MetaCall, seen_version: int) -> None:
         """Nothing, if the time is over and nothing came."""
         response = self._response()
         entries = self._machine.feed.since(seen_version)
@@ -62,12 +54,12 @@ class News:
             response.version = seen_version
         else:
             response.entries.extend(entries)
-        caller.answer(message_id, calls.META_FETCH.number, response.SerializeToString())
+        call.answer(response)
 
-    def wait(self, caller: Caller, message_id: int, seen_version: int, deadline_ms: int) -> None:
+    def wait(self, call: MetaCall, seen_version: int, deadline_ms: int) -> None:
         if len(self._waiting) >= META_CALLS_WAITING_MAX:
             raise Busy("Too many brokers wait for news here: ask again later.")
-        self._waiting.append(_Waiting(caller, message_id, seen_version, deadline_ms))
+        self._waiting.append(_Waiting(call, seen_version, deadline_ms))
 
     def tell(self) -> None:
         """There may be some: answer whom they concern."""
@@ -81,13 +73,13 @@ class News:
     def send_away(self, error: PenstockError) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each.caller.answer_error(each.message_id, error)
+            each.call.refuse(error)
 
     def _answer(self, is_due: Callable[[_Waiting], bool]) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if is_due(each):
-                self.answer_since(each.caller, each.message_id, each.seen_version)
+                self.answer_since(each.call, each.seen_version)
             else:
                 self._waiting.append(each)
 

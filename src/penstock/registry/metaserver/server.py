@@ -31,6 +31,7 @@ from penstock.registry.metaserver.identity import (
     write_identity,
 )
 from penstock.registry.metaserver.machine import MetaMachine
+from penstock.registry.metaserver.news import MetaCall
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS, MetaService
 from penstock.registry.metaserver.state import decode_snapshot
 from penstock.replication.disk.complaints import Complaints
@@ -172,18 +173,11 @@ class MetaServer:
             parcel = replace(parcel, letters=tuple(letters))
         self._peering.receive(parcel)
 
-    def serve(
-        self,
-        channel: Channel,
-        call: int,
-        message_id: int,
-        envelope: memoryview,
-        payload: memoryview,
-    ) -> None:
+    def serve(self, call: MetaCall) -> None:
         """Answer one of the META calls, now or later. What this raises is the answer. The end of
         the turn must follow."""
         assert self._service is not None, "not started"
-        self._service.serve(channel, call, message_id, envelope, payload)
+        self._service.serve(call)
 
     # --- now and then ----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What a meta server answers: changes, news, heartbeats, who leads, snapshots (R-REP-5).
 
-No sockets and no timers: calls come in by `serve`, time by `tick`, and answers leave by the channel
-that a call came on, when the quorum has decided. Not the log and the state (`metaserver.machine`).
+No sockets and no timers: calls come in by `serve`, time by `tick`, and a call is
+answered when the quorum has decided. Not the log and the state (`metaserver.machine`).
 
 The invariants: a change is answered when it is applied, and only by the server that led it there;
 everything as a whole, and that a broker is alive or controller, is said only after an entry that
@@ -27,9 +27,9 @@ from penstock.model.errors import (
 )
 from penstock.model.ids import BrokerId
 from penstock.model.limits import META_CALLS_WAITING_MAX, META_CHANGE_BYTES_MAX
+from penstock.net.call import Call
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 from penstock.raft.membership import Node
 from penstock.registry.facts import ExpireBroker, RegisterBroker
 from penstock.registry.metaserver.entries import (
@@ -40,7 +40,7 @@ from penstock.registry.metaserver.entries import (
     new_entry,
 )
 from penstock.registry.metaserver.machine import MetaMachine
-from penstock.registry.metaserver.news import Caller, News
+from penstock.registry.metaserver.news import MetaCall, News
 from penstock.registry.metaserver.sessions import Sessions
 from penstock.registry.metaserver.state import (
     NO_VERSION,
@@ -64,8 +64,7 @@ _WAIT_MS_MAX: Final = 30_000
 class _Beat(NamedTuple):
     """A heartbeat that waits for the proof that this server leads."""
 
-    caller: Caller
-    message_id: int
+    call: MetaCall
     node: Node
     place: int
 
@@ -93,7 +92,7 @@ class MetaService:
         self._news = News(machine, session_timeout_ms)
         self._beats: list[_Beat] = []
         self._is_closing = False
-        self._handlers: Mapping[int, Callable[[Caller, int, memoryview], None]] = {
+        self._handlers: Mapping[int, Callable[[MetaCall], None]] = {
             calls.META_CHANGE.number: self._change,
             calls.META_FETCH.number: self._fetch,
             calls.META_HEARTBEAT.number: self._heartbeat,
@@ -106,18 +105,15 @@ class MetaService:
     def participant(self) -> Participant:
         return self._participant
 
-    def serve(
-        self, caller: Caller, call: int, message_id: int, envelope: memoryview, payload: memoryview
-    ) -> None:
+    def serve(self, call: MetaCall) -> None:
         """Answer a call, now or later. What this raises is the answer. The turn must end."""
-        del payload
         if self._is_closing:
             raise ShuttingDown("This meta server is stopping: ask another.")
-        handler = self._handlers.get(call)
+        handler = self._handlers.get(call.kind.number)
         if handler is None:
-            raise UnknownCall(f"A meta server does not answer {calls.type_name(call)}.")
+            raise UnknownCall(f"A meta server does not answer {call.name}: ask a broker.")
         try:
-            handler(caller, message_id, envelope)
+            handler(call)
         except NotLeader:
             raise self._not_leader() from None
 
@@ -147,8 +143,8 @@ class MetaService:
 
     # --- calls -----------------------------------------------------------------------------------
 
-    def _change(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
-        request = parse(pb.MetaChangeRequest, envelope)
+    def _change(self, call: Call[pb.MetaChangeRequest]) -> None:
+        request = call.request
         self.machine.check_serves()
         if len(request.entry) > META_CHANGE_BYTES_MAX:
             raise InvalidRequest(
@@ -166,7 +162,7 @@ class MetaService:
                 self._as_error(outcome) if isinstance(outcome, PenstockError) else outcome.refusal
             )
             if error is not None:
-                caller.answer_error(message_id, error)
+                call.refuse(error)
                 return
             assert isinstance(outcome, Outcome)
             response = pb.MetaChangeResponse(
@@ -175,27 +171,27 @@ class MetaService:
                 controller=outcome.controller,
                 session_timeout_ms=self._sessions.timeout_ms,
             )
-            caller.answer(message_id, calls.META_CHANGE.number, response.SerializeToString())
+            call.answer(response)
 
         self.machine.propose(request.entry, done)
 
-    def _fetch(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
-        request = parse(pb.MetaFetchRequest, envelope)
+    def _fetch(self, call: Call[pb.MetaFetchRequest]) -> None:
+        request = call.request
         self.machine.check_serves()
         self._check_cluster(request.cluster_id)
         version, seen_version = self.machine.state.version, request.seen_version
         if seen_version == NO_VERSION or (
             seen_version < version and self.machine.feed.since(seen_version) is None
         ):
-            self._confirm(caller, message_id, lambda: self._news.answer_whole(caller, message_id))
+            self._confirm(call, lambda: self._news.answer_whole(call))
         elif seen_version < version:
-            self._news.answer_since(caller, message_id, seen_version)
+            self._news.answer_since(call, seen_version)
         else:
             deadline_ms = self._monotonic_ms() + min(request.max_wait_ms, _WAIT_MS_MAX)
-            self._news.wait(caller, message_id, seen_version, deadline_ms)
+            self._news.wait(call, seen_version, deadline_ms)
 
-    def _heartbeat(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
-        request = parse(pb.MetaHeartbeatRequest, envelope)
+    def _heartbeat(self, call: Call[pb.MetaHeartbeatRequest]) -> None:
+        request = call.request
         self.machine.check_serves()
         self._check_cluster(request.cluster_id)
         if len(self._beats) >= META_CALLS_WAITING_MAX:
@@ -203,10 +199,9 @@ class MetaService:
         node = Node(request.broker, request.directory)
         if self._is_alive(node, request.place):
             self._sessions.hear(node, self._monotonic_ms())
-        self._beats.append(_Beat(caller, message_id, node, request.place))
+        self._beats.append(_Beat(call, node, request.place))
 
-    def _leader(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
-        parse(pb.MetaLeaderRequest, envelope)
+    def _leader(self, call: Call[pb.MetaLeaderRequest]) -> None:
         leader = self._participant.leader
         is_empty = not self.machine.replica.log.next_offset
         response = pb.MetaLeaderResponse(leader=-1, is_empty=is_empty)
@@ -216,7 +211,7 @@ class MetaService:
             response.term = self._participant.term
         if self.machine.replica.is_leader:
             self._add_voters(response)
-        caller.answer(message_id, calls.META_LEADER.number, response.SerializeToString())
+        call.answer(response)
 
     def _add_voters(self, response: pb.MetaLeaderResponse) -> None:
         participant, log = self._participant, self.machine.replica.log
@@ -226,15 +221,13 @@ class MetaService:
             address = self._addresses[node.broker]
             response.voters.add(id=node.broker, address=address, end_offset=end_offset)
 
-    def _snapshot(self, caller: Caller, message_id: int, envelope: memoryview) -> None:
+    def _snapshot(self, call: Call[pb.MetaSnapshotRequest]) -> None:
         """Of any server: what is applied was committed, whoever leads."""
-        request = parse(pb.MetaSnapshotRequest, envelope)
+        request = call.request
         machine = self.machine
         if machine.has_hole or machine.applied_offset < request.first_offset:
             raise RegistryUnavailable("This meta server is behind itself: ask another.")
-        response = pb.MetaSnapshotResponse().SerializeToString()
-        payload = encode_snapshot(machine.snapshot())
-        caller.answer(message_id, calls.META_SNAPSHOT.number, response, payload)
+        call.answer(pb.MetaSnapshotResponse(), encode_snapshot(machine.snapshot()))
 
     def _check_cluster(self, cluster_id: str) -> None:
         facts = self.machine.state.facts
@@ -248,10 +241,10 @@ class MetaService:
 
     # --- the proof that this server leads --------------------------------------------------------
 
-    def _confirm(self, caller: Caller, message_id: int, then: Callable[[], None]) -> None:
+    def _confirm(self, call: MetaCall, then: Callable[[], None]) -> None:
         def done(outcome: Outcome | PenstockError) -> None:
             if isinstance(outcome, PenstockError):
-                caller.answer_error(message_id, self._as_error(outcome))
+                call.refuse(self._as_error(outcome))
             else:
                 then()
 
@@ -265,7 +258,7 @@ class MetaService:
         def done(outcome: Outcome | PenstockError) -> None:
             for beat in beats:
                 if isinstance(outcome, PenstockError):
-                    beat.caller.answer_error(beat.message_id, self._as_error(outcome))
+                    beat.call.refuse(self._as_error(outcome))
                 else:
                     self._answer_beat(beat)
 
@@ -293,15 +286,13 @@ class MetaService:
             is_controller=is_registered and self.machine.state.controller == beat.node.broker,
             session_timeout_ms=self._sessions.timeout_ms,
         )
-        beat.caller.answer(
-            beat.message_id, calls.META_HEARTBEAT.number, response.SerializeToString()
-        )
+        beat.call.answer(response)
 
     def _send_away(self, error: PenstockError) -> None:
         self._news.send_away(error)
         beats, self._beats = self._beats, []
         for beat in beats:
-            beat.caller.answer_error(beat.message_id, error)
+            beat.call.refuse(error)
 
     def _as_error(self, error: PenstockError) -> PenstockError:
         return self._not_leader() if isinstance(error, NotLeader) else error

@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from penstock import __version__
-from penstock.model.errors import UnknownCall
 from penstock.model.limits import FRAME_BYTES_MAX
 from penstock.net.address import parse_address
+from penstock.net.call import Call
 from penstock.net.channel import Channel
 from penstock.net.clock import SystemClock
 from penstock.net.connection import Connection
@@ -29,7 +29,6 @@ from penstock.replication.disk.flusher import ThreadFlusher
 from penstock.replication.parcels.wire import decode
 from penstock.storage.files.files import Directory
 
-_META_CALLS: Final = frozenset(call.number for call in calls.META_CALLS)
 _DRAIN_S: Final = 5.0
 
 
@@ -101,20 +100,19 @@ class StandaloneMetaServer:
         payload: memoryview,
     ) -> None:
         assert self._meta is not None
-        if call in _META_CALLS:
-            self._meta.serve(channel, call, message_id, envelope, payload)
-        elif call == calls.RAFT.number:
+        if call == calls.RAFT.number:
             self._meta.receive(decode(envelope, payload))
             channel.leave_unanswered()
-        elif call == calls.HELLO.number:
-            response = pb.HelloResponse(
-                cluster_id=self._meta.cluster_id,
-                broker_id=self._me,
-                software=f"penstock/{__version__}",
-                frame_bytes_max=FRAME_BYTES_MAX,
+            return
+        asked: Call[Any] = Call(channel, calls.CALLS[call], message_id, envelope, payload)
+        if call == calls.HELLO.number:
+            asked.answer(
+                pb.HelloResponse(
+                    cluster_id=self._meta.cluster_id,
+                    broker_id=self._me,
+                    software=f"penstock/{__version__}",
+                    frame_bytes_max=FRAME_BYTES_MAX,
+                )
             )
-            channel.answer(message_id, call, response.SerializeToString())
         else:
-            raise UnknownCall(
-                f"A meta server does not answer {calls.type_name(call)}: ask a broker."
-            )
+            self._meta.serve(asked)

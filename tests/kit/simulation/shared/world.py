@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
-from penstock.broker.delivery.shared.partitions import Shares, States
+from penstock.broker.delivery.shared.partitions import Shares
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.readers import Readers, Wakings
@@ -148,7 +148,7 @@ class SimulatedBroker:
         self._told: Callable[[Partition, bool], None]
         self.shares = Shares(
             cast("Partitions", self),
-            States(world.coordinator.read, world.coordinator.write),
+            world.coordinator,
             cast("DeadLetters", world),
             cast("Filters", None),
             cast("FairTurns", None),
@@ -185,7 +185,7 @@ class Coordinator:
         self._states = ShareStates()
         self.down_until_s = 0.0
 
-    async def read(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
+    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
         await self._reach()
         kept, _ = self._states.take_over(GROUP, _place(request))
         await self._world.delay()
@@ -204,7 +204,7 @@ class Coordinator:
             sequence=kept.sequence,
         )
 
-    async def write(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
+    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
         await self._reach()
         world = self._world
         if world.happens(0.03):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from penstock.broker.handlers.raft import Raft
+from penstock.broker.clients.session import Session
+from penstock.broker.ground import Ground
+from penstock.broker.handlers.raft import RaftCall, raft
 from penstock.model.errors import InvalidRequest, MalformedFrame, UnknownCall
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
@@ -41,10 +46,11 @@ class Silence:
 async def test_what_cannot_be_taken_is_a_typed_error() -> None:
     """R-REP-1: every byte from outside is checked."""
     peering = Peering(ME, lambda: "here", Driver(), ManualClock(), incarnation=1)
-    raft, session, nothing = Raft([peering]), Silence(), memoryview(b"")
+    session, nothing = Silence(), memoryview(b"")
+    ground = cast(Ground, SimpleNamespace(receivers=[peering]))
 
     def serve(envelope: memoryview, payload: memoryview = nothing) -> None:
-        raft.serve(session, 1, envelope, payload)  # type: ignore[arg-type]
+        raft(ground, RaftCall(cast(Session, session), calls.RAFT, 1, envelope, payload))
 
     with pytest.raises(InvalidRequest, match="of cluster elsewhere"):
         serve(parcel(ME, "elsewhere"))

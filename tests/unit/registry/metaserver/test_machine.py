@@ -29,7 +29,7 @@ def fill_hole(quorum: Quorum, host: Host) -> None:
         answer = None if other.service is None else other.call(calls.META_SNAPSHOT, request)
         if answer is not None and answer.error is None:
             assert host.service is not None
-            host.service.install(decode_snapshot(answer.payload, "snapshot"))
+            host.service.install(decode_snapshot(answer.given, "snapshot"))
             return
         if answer is not None:
             assert isinstance(answer.error, RegistryUnavailable)

@@ -147,7 +147,7 @@ def test_before_there_is_a_cluster_nothing_can_be_changed() -> None:
     with pytest.raises(InvalidRequest, match="no cluster yet"):
         quorum.change(ReserveProducerIds(count=1))
     answer = quorum.ask(calls.META_FETCH, pb.MetaFetchRequest(seen_version=-1))
-    assert (answer.response.version, answer.payload) == (-1, b"")
+    assert (answer.response.version, answer.given) == (-1, b"")
 
 
 def test_the_first_who_makes_a_cluster_names_it(quorum: Quorum) -> None:
@@ -269,7 +269,7 @@ def test_a_leader_that_stood_still_serves_nothing_stale(quorum: Quorum) -> None:
 
 def test_who_has_nothing_gets_everything_and_then_what_is_new(quorum: Quorum) -> None:
     answer = quorum.ask(calls.META_FETCH, fetch())
-    facts = facts_json.decode_facts(answer.payload, "facts")
+    facts = facts_json.decode_facts(answer.given, "facts")
     assert answer.response.is_whole
     assert (answer.response.version, answer.response.controller) == (2, 1)
     waiting = quorum.leader().call(calls.META_FETCH, fetch(2))
@@ -277,7 +277,7 @@ def test_who_has_nothing_gets_everything_and_then_what_is_new(quorum: Quorum) ->
     assert not waiting.is_there
     quorum.change(topic("orders"))
     quorum.run_until(lambda: waiting.is_there)
-    assert (waiting.response.version, waiting.payload) == (3, b"")
+    assert (waiting.response.version, waiting.given) == (3, b"")
     for entry in waiting.response.entries:
         action = decode_entry(entry, "entry").action
         assert isinstance(action, CreateTopic)
@@ -297,7 +297,7 @@ def test_a_thousand_topics_do_not_travel_with_each_change(quorum: Quorum) -> Non
     waiting = quorum.leader().call(calls.META_FETCH, fetch(whole.response.version))
     quorum.change(topic("orders"))
     quorum.run_until(lambda: waiting.is_there)
-    assert len(waiting.response.SerializeToString()) < 500 < len(whole.payload) / 100
+    assert len(waiting.response.SerializeToString()) < 500 < len(whole.given) / 100
 
 
 def test_who_waits_in_vain_is_told_so(quorum: Quorum) -> None:

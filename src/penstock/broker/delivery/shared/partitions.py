@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
@@ -65,16 +65,12 @@ class Place(NamedTuple):
     partition: int
 
 
-class States:
+class States(Protocol):
     """Where groups stand, at their coordinator: what this broker asks of it."""
 
-    def __init__(
-        self,
-        read: Callable[[pb.ReadShareRequest], Awaitable[pb.ReadShareResponse]],
-        write: Callable[[pb.WriteShareRequest], Awaitable[pb.WriteShareResponse]],
-    ) -> None:
-        self.read = read
-        self.write = write
+    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse: ...
+
+    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse: ...
 
 
 class Shares:
@@ -273,7 +269,7 @@ class Shares:
             await asyncio.wait([closing])
         while True:
             try:
-                found = await self._states.read(request)
+                found = await self._states.read_share(request)
                 break
             except PenstockError as error:
                 if not error.retriable or self._loop.time() >= deadline_s:
@@ -307,7 +303,7 @@ class Shares:
 
         async def write(state: bytes) -> None:
             self._sequence += 1
-            written = await self._states.write(
+            written = await self._states.write_share(
                 pb.WriteShareRequest(
                     sequence=self._sequence,
                     group=place.group,

@@ -7,7 +7,8 @@ place in it or one of its members has it.
 from __future__ import annotations
 
 from penstock.broker.context import Context
-from penstock.broker.handlers.groups.shared import named, settings_message
+from penstock.broker.groups.questions import settings_message
+from penstock.broker.handlers.groups.shared import named
 from penstock.broker.handlers.groups.shared_places import standing_place
 from penstock.coordination.group.classic.group import ClassicGroup
 from penstock.coordination.group.classic.subscription import partitions_of, topics_of

@@ -6,21 +6,19 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from penstock.broker.call import Call
 from penstock.broker.context import Context
+from penstock.broker.groups.answers import answered
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.groups.answers import answered
-from penstock.broker.handlers.groups.coordinator_calls import ask_groups
-from penstock.coordination.group.exclusivity import ClaimGranted, ClaimHolder, ClaimRequest
+from penstock.coordination.group.exclusivity import ClaimGranted, ClaimRequest
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import check_public, check_topic_name
 from penstock.model.limits import (
     CLAIM_KEEP_MS,
-    CLAIM_VALID_MS,
     CLAIMANT_LENGTH_MAX,
     CLIENT_NAME_LENGTH_MAX,
 )
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import CHECK_CLAIM
 from penstock.registry.image import TopicImage
 
 # A setting that was made at another broker is heard of here a little later.
@@ -28,8 +26,9 @@ _SETTING_S: Final = 0.5
 _LOOK_S: Final = 0.02
 
 
-async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.ClaimTopicResponse:
+async def claim_topic(context: Context, call: Call[pb.ClaimTopicRequest]) -> pb.ClaimTopicResponse:
     """Answered when nobody can write any more who had the topic before."""
+    request = call.request
     if not 1 <= len(request.claimant) <= CLAIMANT_LENGTH_MAX:
         raise InvalidRequest(
             f"The claimant is a word of {len(request.claimant)} letters: make one of up to "
@@ -51,7 +50,7 @@ async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.Cla
             answer, lambda groups, now_ms: groups.table.claims.claim(answer, wanted, now_ms)
         )
 
-    granted: ClaimGranted = await answered(context, ask)
+    granted: ClaimGranted = await answered(ask)
     if granted.wait_ms:
         # From now on, which is no earlier than it was decided.
         await asyncio.sleep(granted.wait_ms / 1000)
@@ -59,38 +58,20 @@ async def claim_topic(context: Context, request: pb.ClaimTopicRequest) -> pb.Cla
 
 
 async def release_topic(
-    context: Context, request: pb.ReleaseTopicRequest
+    context: Context, call: Call[pb.ReleaseTopicRequest]
 ) -> pb.ReleaseTopicResponse:
-    topic = context.topics.find(request.topic)
+    topic = context.topics.find(call.request.topic)
 
     def ask(answer: Answer) -> None:
         context.groups.submit(
             answer,
             lambda groups, now_ms: groups.table.claims.release(
-                answer, topic.id, request.claimant, now_ms
+                answer, topic.id, call.request.claimant, now_ms
             ),
         )
 
-    await answered(context, ask)
+    await answered(ask)
     return pb.ReleaseTopicResponse()
-
-
-async def check_claim(context: Context, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
-    def ask(answer: Answer) -> None:
-        context.groups.submit(
-            answer, lambda groups, _: groups.table.claims.check(answer, request.topic_id)
-        )
-
-    holder: ClaimHolder = await answered(context, ask)
-    return pb.CheckClaimResponse(
-        claim=holder.claim, client_name=holder.client_name, valid_ms=CLAIM_VALID_MS
-    )
-
-
-async def who_may_write(context: Context, topic_id: str) -> pb.CheckClaimResponse:
-    """What this broker, or whichever looks after the groups, says of a claim."""
-    request = pb.CheckClaimRequest(topic_id=topic_id)
-    return await ask_groups(context, CHECK_CLAIM, check_claim, request)
 
 
 async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> TopicImage:
@@ -113,3 +94,7 @@ async def _exclusive_topic(context: Context, name: str, *, may_create: bool) -> 
                 f"`penstock topics alter {name} --set exclusive_producer=yes`."
             )
         await asyncio.sleep(_LOOK_S)
+
+
+async def check_claim(context: Context, call: Call[pb.CheckClaimRequest]) -> pb.CheckClaimResponse:
+    return await context.groups_client.questions.check_claim(call.request)

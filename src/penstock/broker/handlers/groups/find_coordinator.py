@@ -3,26 +3,25 @@ delayed messages (R-CORE-5)."""
 
 from __future__ import annotations
 
+from penstock.broker.call import Call
 from penstock.broker.context import Context
-from penstock.broker.handlers.groups.coordinators import (
-    delay_coordinator,
-    group_coordinator,
-    staging_coordinator,
-)
+from penstock.coordination.delay.records import DELAYED_TOPIC
+from penstock.coordination.staging.records import WRITES_TOPIC
 from penstock.model.errors import InvalidRequest
 from penstock.protocol import penstock_pb2 as pb
 
 
 async def find_coordinator(
-    context: Context, request: pb.FindCoordinatorRequest
+    context: Context, call: Call[pb.FindCoordinatorRequest]
 ) -> pb.FindCoordinatorResponse:
-    match request.kind:
+    leaders = context.leaders
+    match call.request.kind:
         case pb.FindCoordinatorRequest.KIND_GROUPS:
-            broker = await group_coordinator(context)
+            broker = await context.groups_client.coordinator()
         case pb.FindCoordinatorRequest.KIND_STAGED_WRITES:
-            broker = await staging_coordinator(context)
+            broker = await leaders.of_internal(WRITES_TOPIC, context.staging.make_topics)
         case pb.FindCoordinatorRequest.KIND_DELAYED:
-            broker = await delay_coordinator(context)
+            broker = await leaders.of_internal(DELAYED_TOPIC, context.delivery.delays.make_topic)
         case _:
-            raise InvalidRequest(f"There is no coordinator of kind {request.kind}.")
+            raise InvalidRequest(f"There is no coordinator of kind {call.request.kind}.")
     return pb.FindCoordinatorResponse(broker=broker.id, address=broker.address)

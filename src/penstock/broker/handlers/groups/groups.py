@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.context import Context
+from penstock.broker.groups.answers import answered, found
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.bounds import check_count
-from penstock.broker.handlers.groups.answers import answered
 from penstock.broker.handlers.groups.description import described_group
 from penstock.broker.handlers.groups.shared_places import beginning_at
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
@@ -18,19 +19,18 @@ from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.offsets import CommittedOffset, check_group_name, check_metadata
 from penstock.coordination.group.shared.messages import ShareReset
 from penstock.coordination.group.subscriptions import Subscription, list_subscriptions
-from penstock.model.errors import InvalidRequest, UnknownTopic
+from penstock.model.errors import InvalidRequest, PenstockError, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 
 # Instead of an epoch, of who is none.
 _NO_MEMBER: Final = -1
 
 
-async def commit_offsets(
-    context: Context, request: pb.CommitOffsetsRequest
-) -> pb.CommitOffsetsResponse:
+def commit_offsets(context: Context, call: Call[pb.CommitOffsetsRequest]) -> None:
     """Of a group without members, or by one of them: a group that has members is told by them alone
     how far it has read, each with the epoch that it was given last. A shared group begins there,
     while it has no members."""
+    request = call.request
     check_group_name(request.group)
     check_count("offsets", len(request.offsets))
     now_ms = context.clock.now_ms()
@@ -64,19 +64,19 @@ async def commit_offsets(
         must_own=bool(request.member_id),
     )
 
-    def ask(answer: Answer) -> None:
-        def change(groups: Coordinator, now_ms: int) -> Effects:
-            if not request.member_id and groups.shared.has(request.group):
-                incarnation = uuid.uuid4().hex
-                return groups.shared.reset(
-                    answer, request.group, incarnation, _resets(offsets), now_ms
-                )
-            return groups.commit(answer, commit, now_ms)
+    def answer(what: object) -> None:
+        if isinstance(what, PenstockError):
+            call.refuse(what)
+        else:
+            call.answer(pb.CommitOffsetsResponse())
 
-        context.groups.submit(answer, change)
+    def change(groups: Coordinator, now_ms: int) -> Effects:
+        if not request.member_id and groups.shared.has(request.group):
+            incarnation = uuid.uuid4().hex
+            return groups.shared.reset(answer, request.group, incarnation, _resets(offsets), now_ms)
+        return groups.commit(answer, commit, now_ms)
 
-    await answered(context, ask)
-    return pb.CommitOffsetsResponse()
+    context.groups.submit(answer, change)
 
 
 def _resets(offsets: Iterable[CommittedOffset]) -> list[ShareReset]:
@@ -93,19 +93,19 @@ def _resets(offsets: Iterable[CommittedOffset]) -> list[ShareReset]:
 
 
 async def fetch_offsets(
-    context: Context, request: pb.FetchOffsetsRequest
+    context: Context, call: Call[pb.FetchOffsetsRequest]
 ) -> pb.FetchOffsetsResponse:
-    topics = frozenset(request.topics)
+    topics = frozenset(call.request.topics)
 
     def find(groups: Coordinator) -> list[CommittedOffset]:
         return sorted(
             committed
-            for committed in groups.fetch(request.group).standing(context.groups.topic_id)
+            for committed in groups.fetch(call.request.group).standing(context.groups.topic_id)
             if not topics or committed.topic in topics
         )
 
     response = pb.FetchOffsetsResponse()
-    for committed in await answered(context, lambda answer: context.groups.ask(answer, find)):
+    for committed in await found(context.groups, find):
         response.offsets.add(
             topic=committed.topic,
             partition=committed.partition,
@@ -115,51 +115,49 @@ async def fetch_offsets(
     return response
 
 
-async def list_groups(context: Context, request: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
-    del request
+async def list_groups(context: Context, call: Call[pb.ListGroupsRequest]) -> pb.ListGroupsResponse:
+    del call
 
     def names(groups: Coordinator) -> list[str]:
         return [group.name for group in groups.list()]
 
-    found = await answered(context, lambda answer: context.groups.ask(answer, names))
-    return pb.ListGroupsResponse(groups=found)
+    return pb.ListGroupsResponse(groups=await found(context.groups, names))
 
 
 async def describe_group(
-    context: Context, request: pb.DescribeGroupRequest
+    context: Context, call: Call[pb.DescribeGroupRequest]
 ) -> pb.DescribeGroupResponse:
-    check_group_name(request.group)
+    check_group_name(call.request.group)
 
     def describe(groups: Coordinator) -> pb.DescribeGroupResponse:
-        return described_group(context, groups, request.group)
+        return described_group(context, groups, call.request.group)
 
-    found: pb.DescribeGroupResponse = await answered(
-        context, lambda answer: context.groups.ask(answer, describe)
-    )
-    return found
+    return await found(context.groups, describe)
 
 
-async def delete_group(context: Context, request: pb.DeleteGroupRequest) -> pb.DeleteGroupResponse:
+async def delete_group(
+    context: Context, call: Call[pb.DeleteGroupRequest]
+) -> pb.DeleteGroupResponse:
     """Its place in every topic goes, and topics that it read point to point are everybody's."""
 
     def ask(answer: Answer) -> None:
-        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [request.group]))
+        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [call.request.group]))
 
-    [refusal] = await answered(context, ask)
+    [refusal] = await answered(ask)
     if refusal is not None:
         raise refusal
     return pb.DeleteGroupResponse()
 
 
 async def subscriptions(
-    context: Context, request: pb.ListSubscriptionsRequest
+    context: Context, call: Call[pb.ListSubscriptionsRequest]
 ) -> pb.ListSubscriptionsResponse:
     def find(groups: Coordinator) -> list[Subscription]:
-        return list_subscriptions(groups.table, context.groups.topic_id, request.topic)
+        return list_subscriptions(groups.table, context.groups.topic_id, call.request.topic)
 
     response = pb.ListSubscriptionsResponse()
-    for found in await answered(context, lambda answer: context.groups.ask(answer, find)):
+    for one in await found(context.groups, find):
         response.subscriptions.add(
-            topic=found.topic, point_to_point=found.is_point_to_point, groups=found.groups
+            topic=one.topic, point_to_point=one.is_point_to_point, groups=one.groups
         )
     return response

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from penstock.broker.bounds import check_count
+from penstock.broker.call import Call
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import Answer
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.shared import share_heartbeat, share_response
 from penstock.coordination.group.assignors.assignment import Assignment, collect
 from penstock.coordination.group.consumer.membership import MANUAL
@@ -44,21 +45,13 @@ from penstock.model.limits import (
     MEMBERSHIPS_PER_CONNECTION_MAX,
 )
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import parse
 
 # Of who is in the group no longer, or never was.
 _NO_MEMBER: Final = (UnknownMember, FencedMemberEpoch)
 
 
-def group_heartbeat(
-    context: Context,
-    session: Session,
-    message_id: int,
-    envelope: memoryview,
-    payload: memoryview,
-) -> None:
-    del payload
-    request = parse(pb.GroupHeartbeatRequest, envelope)
+def group_heartbeat(context: Context, call: Call[pb.GroupHeartbeatRequest]) -> None:
+    request, session = call.request, call.session
     if request.shared:
         shared = share_heartbeat(context, request)
 
@@ -66,7 +59,7 @@ def group_heartbeat(
             facts = context.groups.topic_facts()
             return groups.shared.heartbeat(answer, request.group, shared, facts, now_ms)
     else:
-        exclusive = _heartbeat(context, session, request)
+        exclusive = _heartbeat(context, call)
 
         def beat(answer: Answer, groups: Coordinator, now_ms: int) -> Effects:
             facts = context.groups.topic_facts()
@@ -85,7 +78,7 @@ def group_heartbeat(
         if isinstance(what, PenstockError):
             if isinstance(what, _NO_MEMBER) or request.member_epoch == JOIN_EPOCH:
                 session.memberships.discard(membership)
-            session.channel.answer_error(message_id, what)
+            call.refuse(what)
             return
         if is_leaving:
             session.memberships.discard(membership)
@@ -94,14 +87,13 @@ def group_heartbeat(
         else:
             assert isinstance(what, ConsumerHeartbeatAnswer), what
             response = _response(context, what)
-        session.channel.answer(message_id, pb.CALL_GROUP_HEARTBEAT, response.SerializeToString())
+        call.answer(response)
 
     context.groups.submit(answer, act)
 
 
-def _heartbeat(
-    context: Context, session: Session, request: pb.GroupHeartbeatRequest
-) -> ConsumerHeartbeat:
+def _heartbeat(context: Context, call: Call[pb.GroupHeartbeatRequest]) -> ConsumerHeartbeat:
+    request = call.request
     check_count("topics", len(request.topics))
     for owned in (request.claims, request.owned):
         check_count("partitions", sum(len(topic.partitions) for topic in owned))
@@ -118,7 +110,7 @@ def _heartbeat(
         member_epoch=request.member_epoch,
         instance_id=request.instance_id if request.HasField("instance_id") else None,
         client_id=request.client_name[:CLIENT_NAME_LENGTH_MAX],
-        client_host=session.channel.connection.peer,
+        client_host=call.client_host,
         rebalance_timeout_ms=request.rebalance_timeout_ms if is_full else None,
         topic_names=frozenset(request.topics) if is_full else None,
         assignor=request.assignor or None if is_full else None,

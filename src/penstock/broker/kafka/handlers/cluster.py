@@ -6,8 +6,8 @@ import os
 import shutil
 from typing import Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.metadata import controller_id

@@ -8,8 +8,8 @@ from enum import IntEnum
 from functools import partial
 from typing import Final, Protocol
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.kafka.settings.brokers import (

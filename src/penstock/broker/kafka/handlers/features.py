@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.features import FEATURES
 from penstock.protocol.kafka.errors import ErrorCode

@@ -6,7 +6,6 @@ partitions it asks for, and looks only at the one that woke it until there is en
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, NamedTuple
 
 from penstock.broker.clients.fetch_sessions import Interest, Opened
@@ -52,14 +51,13 @@ class _Fetch:
     """One request: answered when there is enough, when its time is up, or when a partition cannot
     be read; forgotten when its client is gone."""
 
-    __slots__ = ("_available", "_call", "_context", "_opened", "_request", "_timer", "_watches")
+    __slots__ = ("_available", "_call", "_context", "_opened", "_request", "_watches")
 
     def __init__(self, context: Context, call: Call, opened: Opened) -> None:
         self._context = context
         self._call = call
         self._request: FetchRequest = call.request
         self._opened = opened
-        self._timer: asyncio.TimerHandle | None = None
         self._watches: list[_Watch] = []
         self._available = 0
 
@@ -90,8 +88,7 @@ class _Fetch:
         for watch in self._watches:
             watch.partition.wait_for_more(watch, watch.wake)
         wait_s = min(request.max_wait_ms, FETCH_WAIT_MS_MAX) / 1000
-        self._timer = self._context.loop.call_later(wait_s, self.finish)
-        self._call.session.on_close(self, self._forget)
+        self._call.session.wait(self, self._forget, wait_s, self.finish)
 
     def woken(self, watch: _Watch) -> None:
         """One of the partitions has more, or is going away."""
@@ -115,8 +112,6 @@ class _Fetch:
         self._answer(self._read())
 
     def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         for watch in self._watches:
             watch.partition.stop_waiting(watch)
         self._call.session.forget(self)

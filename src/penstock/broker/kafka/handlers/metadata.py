@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.partitions.leaders import NO_BROKER

@@ -104,7 +104,7 @@ class _ProduceAnswer:
 
     @property
     def connection(self) -> Connection:
-        return self._call.session.connection
+        return self._call.connection
 
     def refuse(self, response: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
         self._refusal = response.error_message = message
@@ -119,7 +119,7 @@ class _ProduceAnswer:
             self._call.answer(ProduceResponse(self.topics))
         elif self._refusal:
             # As in Kafka: the producer sees the connection end, and asks for metadata again.
-            self._call.refuse(PenstockError(self._refusal))
+            self._call.disconnect(PenstockError(self._refusal))
         else:
             self._call.answer_nothing()
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.protocol.kafka.errors import ErrorCode

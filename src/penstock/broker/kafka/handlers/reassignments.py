@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from penstock.broker.bounds import check_count
 from penstock.broker.cluster import elections
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import check_once, repeated
 from penstock.broker.partitions.leaders import NO_BROKER

@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from penstock.broker.context import Context
-from penstock.broker.handlers.groups.coordinator_calls import ask_groups
-from penstock.broker.handlers.groups.settings import alter_group_settings, group_settings
 from penstock.broker.kafka.settings.table import SettingType
 from penstock.broker.kafka.settings.topics import (
     DescribedSetting,
@@ -106,14 +104,12 @@ class GroupSettingsCall:
             group=name, set=settings, reset=reset, replaces=replaces, only_checked=validate_only
         )
         await self._patiently(
-            lambda: ask_groups(self._context, ALTER_GROUP_SETTINGS, alter_group_settings, request)
+            lambda: self._context.groups_client.ask(ALTER_GROUP_SETTINGS, request)
         )
 
     async def _asked(self, name: str) -> pb.GroupSettingsResponse:
         request = pb.GroupSettingsRequest(group=name)
-        return await self._patiently(
-            lambda: ask_groups(self._context, ASK_SETTINGS, group_settings, request)
-        )
+        return await self._patiently(lambda: self._context.groups_client.ask(ASK_SETTINGS, request))
 
     async def _patiently(self, ask: Callable[[], Awaitable[ResponseT]]) -> ResponseT:
         """The answer to one question, for which the request may wait as long as it has not waited

@@ -12,7 +12,7 @@ from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.shared import partitions as shares
 from penstock.broker.delivery.shared.partition import Ask, Leased
-from penstock.broker.delivery.shared.partitions import Shares, States
+from penstock.broker.delivery.shared.partitions import Shares
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.turns.fair_turns import FairTurns
 from penstock.model.errors import (
@@ -277,20 +277,19 @@ class Opening:
 
     def __init__(self, life: Life) -> None:
         self.is_known = asyncio.Event()
-        states = States(self._read, self._write)
         unused = cast(DeadLetters, None)
         turns = cast(FairTurns, None)
         budget = TurnBudget(asyncio.get_running_loop().call_soon)
-        self.shares = Shares(life.partitions, states, unused, Filters(), turns, budget, life.clock)
+        self.shares = Shares(life.partitions, self, unused, Filters(), turns, budget, life.clock)
         self.partition = life.leaders.find("orders", 0)
 
-    async def _read(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
+    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
         await self.is_known.wait()
         return pb.ReadShareResponse(
             settings=pb.SharedSettings(lease_ms=LEASE_MS, attempts_max=5, backoff_ms_max=1)
         )
 
-    async def _write(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
+    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
         return pb.WriteShareResponse()
 
     async def finish(self) -> None:

@@ -27,32 +27,29 @@ GROUP = 32
 NAMES = [f"g{number}" for number in range(100)]
 
 
-class Cluster:
-    """Of a broker that knows of nobody who leads the groups' topic."""
+class Nobody:
+    """Instead of whoever looks after the groups: nobody leads their topic."""
 
     def __init__(self) -> None:
         self.asked = 0
-        topics = {"__offsets": SimpleNamespace(name="__offsets", deleting=False)}
-        self.image = SimpleNamespace(topics=topics, brokers={1: None})
-        self.brokers: dict[int, object] = {}
 
-    def of(self, topic: object, partition: int) -> object:
-        del topic, partition
+    async def ask(self, call: object, request: object) -> object:
         self.asked += 1
-        return SimpleNamespace(broker=2)
+        raise NotCoordinator("__offsets has no leader now: try again.")
 
 
 class Asked:
     """What one request got, how often the coordinator was looked for, and how long it took."""
 
     def __init__(self, handler: Any, request: object, version: int = 1) -> None:
-        loop, cluster = VirtualLoop(), Cluster()
+        loop, nobody = VirtualLoop(), Nobody()
+        topics = {"__offsets": SimpleNamespace(name="__offsets", deleting=False)}
+        image = SimpleNamespace(topics=topics, brokers={1: None})
         context = SimpleNamespace(
-            registry=cluster,
-            leaders=cluster,
+            registry=SimpleNamespace(image=image),
             loop=loop,
             config=SimpleNamespace(broker_id=1),
-            groups=SimpleNamespace(log=SimpleNamespace(make=None)),
+            groups_client=nobody,
             topics=SimpleNamespace(defaults=TopicDefaults(TopicConfig())),
         )
         call = cast(Any, SimpleNamespace(request=request, version=version))
@@ -61,7 +58,7 @@ class Asked:
         finally:
             loop.close()
         self.took_s = loop.now_s
-        self.looked = cluster.asked
+        self.looked = nobody.asked
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import new_member_id
-from penstock.broker.handlers.bounds import check_count
-from penstock.broker.handlers.groups.coordinators import group_coordinator
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.coordination.group.classic.messages import (
@@ -27,6 +26,7 @@ from penstock.coordination.group.classic.messages import (
     SyncRequest,
 )
 from penstock.coordination.group.coordinator import SHARED, Coordinator
+from penstock.coordination.group.coordinator import ListedGroup as Listed
 from penstock.model.errors import (
     CoordinatorLoading,
     InconsistentProtocol,
@@ -120,7 +120,7 @@ async def _find(context: Context, key_type: int) -> FoundCoordinator:
             raise TransactionsRefused
         if key_type != _GROUP_KEY:
             raise InvalidRequest(f"There are no coordinators of type {key_type} here.")
-        broker = await group_coordinator(context)
+        broker = await context.groups_client.coordinator()
         host, port = host_and_port(broker.address)
         return FoundCoordinator("", broker.id, host, port, ErrorCode.NONE, None)
     except PenstockError as error:
@@ -289,13 +289,10 @@ def describe_groups(context: Context, call: Call) -> None:
     def describe(groups: Coordinator) -> list[DescribedGroup]:
         return [_described(groups, name, call.version) for name in names]
 
-    def answer(what: object) -> None:
+    def answer(what: list[DescribedGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
-            failed = [_not_described(name, what, call.version) for name in names]
-            call.answer(DescribeGroupsResponse(groups=failed))
-        else:
-            assert isinstance(what, list), what
-            call.answer(DescribeGroupsResponse(groups=what))
+            what = [_not_described(name, what, call.version) for name in names]
+        call.answer(DescribeGroupsResponse(groups=what))
 
     context.groups.ask(answer, describe)
 
@@ -335,14 +332,13 @@ def _not_described(name: str, error: PenstockError, version: int) -> DescribedGr
 def list_groups(context: Context, call: Call) -> None:
     request: ListGroupsRequest = call.request
 
-    def answer(what: object) -> None:
+    def answer(what: list[Listed] | PenstockError) -> None:
         if isinstance(what, NotCoordinator):
             # Tools ask every broker, and put together what each looks after.
             what = []
         if isinstance(what, PenstockError):
             call.answer(ListGroupsResponse(error_code=group_code(what)))
             return
-        assert isinstance(what, list), what
         call.answer(
             ListGroupsResponse(
                 groups=[

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import new_member_id
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
 from penstock.coordination.group.assignors import assignment
@@ -112,10 +112,9 @@ def consumer_group_describe(context: Context, call: Call) -> None:
                 described.append(_not_described(name, error))
         return described
 
-    def answer(what: object) -> None:
+    def answer(what: list[describing.DescribedGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
             what = [_not_described(name, what) for name in names]
-        assert isinstance(what, list), what
         call.answer(describing.ConsumerGroupDescribeResponse(groups=what))
 
     context.groups.ask(answer, describe)

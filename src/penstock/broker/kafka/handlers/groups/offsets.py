@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
@@ -158,16 +158,13 @@ def offset_fetch(context: Context, call: Call) -> None:
     def fetch(groups: Coordinator) -> list[OffsetFetchResponseGroup]:
         return [_fetched(groups, image, version, group) for group in wanted]
 
-    def answer(what: object) -> None:
+    def answer(what: list[OffsetFetchResponseGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
-            found = [_not_fetched(group, what) for group in wanted]
-        else:
-            assert isinstance(what, list), what
-            found = what
+            what = [_not_fetched(group, what) for group in wanted]
         if version >= _FETCH_GROUPS_SINCE:
-            call.answer(OffsetFetchResponse(groups=found))
+            call.answer(OffsetFetchResponse(groups=what))
         else:
-            call.answer(_only_response(found[0]))
+            call.answer(_only_response(what[0]))
 
     # Answered behind everything that was committed before, so nothing that is found is unstable.
     context.groups.ask(answer, fetch)

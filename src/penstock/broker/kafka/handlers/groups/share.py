@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import uuid
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
 from penstock.coordination.group.assignors import assignment
@@ -88,10 +88,9 @@ def share_group_describe(context: Context, call: Call) -> None:
                 described.append(_not_described(name, error))
         return described
 
-    def answer(what: object) -> None:
+    def answer(what: list[describing.DescribedGroup] | PenstockError) -> None:
         if isinstance(what, PenstockError):
             what = [_not_described(name, what) for name in names]
-        assert isinstance(what, list), what
         call.answer(describing.ShareGroupDescribeResponse(groups=what))
 
     context.groups.ask(answer, describe)

@@ -9,7 +9,6 @@ with it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
@@ -118,6 +117,7 @@ class _Fetch:
         "_asks",
         "_call",
         "_context",
+        "_is_polling",
         "_is_settled",
         "_is_waiting",
         "_left_bytes",
@@ -125,7 +125,6 @@ class _Fetch:
         "_outcomes",
         "_request",
         "_session",
-        "_timer",
     )
 
     def __init__(self, context: Context, call: Call, session: ShareSession) -> None:
@@ -137,19 +136,22 @@ class _Fetch:
         self._asks: dict[_PartitionAsk, None] = {}
         self._left_messages = self._request.max_records
         self._left_bytes = min(self._request.max_bytes, SHARE_FETCH_BYTES_MAX)
-        self._timer: asyncio.TimerHandle | None = None
         # For messages.
         self._is_waiting = True
+        # Whether it has asked all partitions, and waits for the first that has any.
+        self._is_polling = False
         self._is_settled = False
 
     def begin(self, settled: Mapping[Key, Settlements]) -> None:
-        self._call.session.on_close(self, self._stop_waiting)
+        session = self._call.session
+        session.on_close(self, self._stop_waiting)
         _settle(self._context, self._session.member, settled, self._outcomes, self._settled)
         wait_ms = self._ask() if self._request.share_session_epoch != FINAL_EPOCH else 0
         if self._is_enough or not wait_ms:
             self.go_on()
         else:
-            self._timer = self._context.loop.call_later(wait_ms / 1000, self.go_on)
+            self._is_polling = True
+            session.wait(self, self._stop_waiting, wait_ms / 1000, self.go_on)
 
     def _ask(self) -> int:
         """Ask all partitions, in turn; how long to wait if that brings nothing, in ms."""
@@ -214,7 +216,7 @@ class _Fetch:
 
     def _told(self) -> None:
         """Later than at the beginning, one partition has something: that is enough."""
-        if self._timer is not None and self._is_enough:
+        if self._is_polling and self._is_enough:
             self.go_on()
 
     def go_on(self) -> None:
@@ -224,9 +226,7 @@ class _Fetch:
 
     def _stop_waiting(self) -> None:
         self._is_waiting = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._is_polling = False
         asks, self._asks = self._asks, {}
         for ask in asks:
             ask.give_up(self._context, self._session.member.group)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
-from penstock.broker.handlers.bounds import check_count
 from penstock.broker.handlers.groups.shared_places import (
     StandingPlace,
     beginning_at,
@@ -25,7 +25,7 @@ from penstock.protocol.kafka.schema import ZERO_UUID
 from penstock.registry.image import TopicImage
 
 _Place = tuple[str, int]
-
+_Described = list[describing.DescribeShareGroupOffsetsResponseGroup]
 
 # --- told --------------------------------------------------------------------------------------
 
@@ -35,15 +35,12 @@ def describe_share_group_offsets(context: Context, call: Call) -> None:
     wanted = {group.group_id: _wanted(group) for group in request.groups}
     check_count("groups", len(wanted))
 
-    def describe(
-        groups: Coordinator,
-    ) -> list[describing.DescribeShareGroupOffsetsResponseGroup]:
+    def describe(groups: Coordinator) -> _Described:
         return [_described(context, groups, name, places) for name, places in wanted.items()]
 
-    def answer(what: object) -> None:
+    def answer(what: _Described | PenstockError) -> None:
         if isinstance(what, PenstockError):
             what = [_not_described(name, what) for name in wanted]
-        assert isinstance(what, list), what
         call.answer(describing.DescribeShareGroupOffsetsResponse(groups=what))
 
     context.groups.ask(answer, describe)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.clients.waiters import Waiters
 from penstock.broker.context import Context
 from penstock.broker.groups import snapshot as group_snapshot
 from penstock.broker.kafka.call import Call
@@ -121,15 +122,17 @@ async def test_what_is_not_supported_is_said_clearly(
 # --- another broker looks after them -------------------------------------------------------------
 
 
-class Answers:
+class Answers(Waiters):
     """Takes the one answer of a call."""
 
     client_host = "/127.0.0.1"
     connection: Any = None
     is_open = True
     is_reader = False
+    principal = None
 
     def __init__(self) -> None:
+        super().__init__()
         self.response: Any = None
 
     def answered(self, call: Call, response: object) -> None:
@@ -137,12 +140,6 @@ class Answers:
 
     def unanswerable(self, call: Call, error: PenstockError) -> None:
         raise error
-
-    def on_close(self, waiter: object, forget: Callable[[], None]) -> None:
-        """Nobody goes."""
-
-    def forget(self, waiter: object) -> None:
-        """Nobody goes."""
 
 
 def asked(life: Life, handler: Callable[[Context, Call], None], api: Api, request: object) -> Any:

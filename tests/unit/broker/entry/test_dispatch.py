@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from penstock.broker.kafka import dispatch
-from penstock.model.errors import InvalidRequest
+from penstock.broker.call import Call
+from penstock.broker.clients.clients import Clients
+from penstock.broker.clients.session import Session
+from penstock.broker.context import Context
+from penstock.broker.data_folder import Meta
+from penstock.broker.entry.columns import NativeRow
+from penstock.broker.entry.dispatch import Dispatcher
+from penstock.broker.entry.table import KAFKA, NATIVE
+from penstock.broker.ground import Ground
+from penstock.model.errors import Busy, InternalError, InvalidRequest, UnknownCall
+from penstock.net.channel import Channel
+from penstock.net.clock import SystemClock
+from penstock.net.connection import Connection
+from penstock.net.receive_pool import ReceivePool
+from penstock.protocol import calls
+from penstock.protocol import penstock_pb2 as pb
+from penstock.protocol.calls import CallType
 from penstock.protocol.kafka import apis
 from penstock.protocol.kafka.apis import APIS, Api
 from penstock.protocol.kafka.errors import ErrorCode
@@ -52,9 +70,14 @@ from penstock.protocol.kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from penstock.raft.membership import Node
+from penstock.registry.metaserver.server import MetaServer
+from penstock.replication.parcels.parcel import Parcel
+from penstock.replication.parcels.wire import encode
 from tests.kit.broker.kafka_client import KafkaClient, connect, kafka_running
 from tests.kit.broker.kafka_talk import create, fill, topic_id
-from tests.kit.broker.running import batch
+from tests.kit.broker.running import CONFIG, batch
+from tests.kit.net.sockets import serve_nothing, socket_pair, turns, until
 from tests.kit.records.kafka_messages import Samples
 
 BY_IDS_SINCE = {apis.PRODUCE: 13, apis.FETCH: 13, apis.OFFSET_COMMIT: 10, apis.OFFSET_FETCH: 10}
@@ -178,10 +201,6 @@ SENSIBLE: dict[Api, Callable[[], Any]] = {
 }
 
 
-def test_every_advertised_api_has_a_handler() -> None:
-    assert set(dispatch.HANDLERS) == set(APIS)
-
-
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 async def test_every_version_is_answered(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """R-NET-5: an empty request and a sensible one, without a traceback, on one connection."""
@@ -236,6 +255,11 @@ async def _ask(client: KafkaClient, api: Api, version: int, request: Any) -> Kaf
     return client
 
 
+def answer_by(handler: Any, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API is answered by this handler until the test ends."""
+    monkeypatch.setitem(vars(KAFKA[api.key]), "handler", handler)
+
+
 async def _refused(context: object, call: object) -> object:
     del context, call
     await asyncio.sleep(0)
@@ -268,8 +292,8 @@ def _broken_at_once(context: object, call: object) -> object:
 async def test_a_handler_that_fails_is_answered_where_there_is_a_place_for_it(
     handler: Any, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(dispatch.HANDLERS, apis.DESCRIBE_CLUSTER.key, handler)
-    monkeypatch.setitem(dispatch.HANDLERS, apis.LIST_OFFSETS.key, handler)
+    answer_by(handler, apis.DESCRIBE_CLUSTER, monkeypatch)
+    answer_by(handler, apis.LIST_OFFSETS, monkeypatch)
     async with kafka_running() as (_, client):
         response = await client.call(apis.DESCRIBE_CLUSTER, 0, apis.DESCRIBE_CLUSTER.request())
         assert response.error_code == code
@@ -282,7 +306,7 @@ async def test_a_place_that_a_version_does_not_have_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Fetch tells errors of the whole since version 7."""
-    monkeypatch.setitem(dispatch.HANDLERS, apis.FETCH.key, _refused_at_once)
+    answer_by(_refused_at_once, apis.FETCH, monkeypatch)
     async with kafka_running() as (_, client):
         response = await client.call(apis.FETCH, 7, FetchRequest())
         assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -295,9 +319,137 @@ async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
         del context, call
         return await asyncio.Event().wait()
 
-    monkeypatch.setitem(dispatch.HANDLERS, apis.LIST_OFFSETS.key, endless)
+    answer_by(endless, apis.LIST_OFFSETS, monkeypatch)
     async with kafka_running(shutdown_timeout_ms=1) as (broker, client):
         await client.send(apis.LIST_OFFSETS, 1, list_offsets.ListOffsetsRequest())
         await asyncio.sleep(0)
         await broker.stop()
         assert await client.is_closed()
+
+
+# --- our own protocol ---------------------------------------------------------------------------
+
+
+def ground() -> Ground:
+    """Of a broker that has only begun to start."""
+    unused = cast(Any, None)
+    return Ground(
+        config=CONFIG,
+        data=unused,
+        meta=Meta(cluster_id="", broker_id=1, directory_id=7),
+        place=7,
+        driver=unused,
+        flusher=unused,
+        clock=SystemClock(),
+        clients=Clients(SystemClock()),
+    )
+
+
+@contextlib.asynccontextmanager
+async def calling(dispatcher: Dispatcher) -> AsyncIterator[Channel]:
+    """A client of the dispatcher, over a connection."""
+    near_socket, far_socket = socket_pair()
+    pool = ReceivePool()
+    near_connection = Connection(near_socket, pool=pool, keep_frames=True)
+    far_connection = Connection(far_socket, pool=pool)
+    near = Channel(near_connection, serve_nothing)
+    session = Session(
+        far_connection, dispatcher.native, on_read_end=lambda: None, frame_bytes_max=1 << 20
+    )
+    near_connection.start(near)
+    far_connection.start(session.channel)
+    yield near
+    near.close()
+    far_connection.close()
+    await turns(10)
+
+
+def handled_by(handler: Any, kind: CallType[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call is answered by this handler until the test ends."""
+    row = replace(NATIVE[kind.number], handler=handler)
+    monkeypatch.setitem(cast(dict[int, NativeRow], NATIVE), kind.number, row)
+
+
+async def test_who_comes_before_a_broker_is_ready_is_told_to_wait() -> None:
+    """R-REP-5: but for what brokers say to each other, by which it becomes ready."""
+    dispatcher = Dispatcher(ground())
+    async with calling(dispatcher) as client:
+        hello, _ = await client.call(calls.HELLO, pb.HelloRequest())
+        assert (hello.broker_id, hello.directory, hello.cluster_id) == (1, 7, "")
+        of_brokers: list[CallType[Any, Any]] = [calls.RAFT, calls.META_FETCH, calls.DELIVER]
+        of_anybody: list[CallType[Any, Any]] = [calls.FETCH, calls.COPY]
+        for kind in of_brokers + of_anybody:
+            with pytest.raises(Busy, match="is starting"):
+                await client.call(kind, kind.request())
+        dispatcher.let_clients(cast(Context, None))
+        for kind in of_brokers:
+            with pytest.raises(UnknownCall, match=f"does not answer {kind.name}"):
+                await client.call(kind, kind.request())
+
+
+async def test_what_is_for_a_meta_server_reaches_it_before_the_broker_is_ready() -> None:
+    """R-REP-5: there is no registry before meta servers have elected a leader."""
+    begun, parcels = ground(), list[object]()
+
+    def serve(call: Call[Any]) -> None:
+        call.answer(pb.MetaLeaderResponse(leader=3))
+
+    begun.meta_server = cast(MetaServer, SimpleNamespace(serve=serve, receive=parcels.append))
+    begun.receivers.append(begun.meta_server)
+    async with calling(Dispatcher(begun)) as client:
+        found, _ = await client.call(calls.META_LEADER, pb.MetaLeaderRequest())
+        assert found.leader == 3
+        envelope, _ = encode(
+            Parcel(sender=Node(2, 0), receiver=Node(1, 0), cluster_id="c", letters=())
+        )
+        client.tell(calls.RAFT.number, envelope)
+        await client.call(calls.HELLO, pb.HelloRequest())
+        assert len(parcels) == 1
+
+
+@pytest.mark.parametrize("handler", [_refused, _refused_at_once])
+async def test_a_handler_of_ours_that_refuses_is_the_answer(
+    handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled_by(handler, calls.FETCH, monkeypatch)
+    dispatcher = Dispatcher(ground())
+    dispatcher.let_clients(cast(Context, None))
+    async with calling(dispatcher) as client:
+        with pytest.raises(InvalidRequest, match="no sense"):
+            await client.call(calls.FETCH, pb.FetchRequest())
+
+
+@pytest.mark.parametrize("handler", [_broken, _broken_at_once])
+async def test_a_handler_of_ours_that_fails_is_answered(
+    handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled_by(handler, calls.FETCH, monkeypatch)
+    dispatcher = Dispatcher(ground())
+    dispatcher.let_clients(cast(Context, None))
+    async with calling(dispatcher) as client:
+        with pytest.raises(InternalError):
+            await client.call(calls.FETCH, pb.FetchRequest())
+
+
+async def test_a_call_that_waits_does_not_keep_what_it_was_received_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-NET-1: the buffer is used again, and may be large."""
+    kept: list[Call[Any]] = []
+
+    def keep(context: object, call: Call[Any]) -> None:
+        del context
+        assert bytes(call.payload) == b"bytes"
+        kept.append(call)
+
+    handled_by(keep, calls.STAGE, monkeypatch)
+    dispatcher = Dispatcher(ground())
+    dispatcher.let_clients(cast(Context, None))
+    async with calling(dispatcher) as client:
+        staging = asyncio.create_task(client.call(calls.STAGE, pb.StageRequest(), [b"bytes"]))
+        await until(lambda: bool(kept))
+        assert len(kept[0].payload) == 0
+        assert kept[0].principal is None, "nobody has to prove who they are, yet"
+        kept[0].answer(pb.StageResponse(already=True))
+        response, _ = await staging
+        assert response.already

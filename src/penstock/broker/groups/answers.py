@@ -1,21 +1,22 @@
-"""What the groups answer, for a handler that waits for it.
+"""What the groups answer, for whoever waits for it.
 
 Not what is asked. The invariant: an answer to somebody who no longer waits goes nowhere.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from penstock.broker.context import Context
-from penstock.broker.groups.coordinator import Answer
+from penstock.broker.groups.coordinator import Answer, FoundT, GroupCoordinator
+from penstock.coordination.group.coordinator import Coordinator
 from penstock.model.errors import PenstockError
 
 
-async def answered(context: Context, ask: Callable[[Answer], None]) -> Any:
+async def answered(ask: Callable[[Answer], None]) -> Any:
     """The answer to what `ask` asks; what is refused is raised."""
-    waiting = context.loop.create_future()
+    waiting = asyncio.get_running_loop().create_future()
 
     def answer(what: object) -> None:
         if waiting.done():
@@ -27,3 +28,9 @@ async def answered(context: Context, ask: Callable[[Answer], None]) -> Any:
 
     ask(answer)
     return await waiting
+
+
+async def found(groups: GroupCoordinator, question: Callable[[Coordinator], FoundT]) -> FoundT:
+    """What a look at the groups finds."""
+    what: FoundT = await answered(lambda answer: groups.ask(answer, question))
+    return what
