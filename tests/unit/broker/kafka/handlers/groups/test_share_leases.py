@@ -349,6 +349,8 @@ async def test_several_partitions_share_what_a_fetch_takes() -> None:
             last = set(parts)
             for number, part in parts.items():
                 left[number] -= len(messages_of(part))
+            if not any(left.values()):
+                break
         assert left == {0: 0, 1: 0, 2: 0}
 
 
