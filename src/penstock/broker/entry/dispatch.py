@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
 from penstock.broker.call import AnyCall, Call
 from penstock.broker.clients.session import Session
@@ -30,13 +30,9 @@ from penstock.protocol.calls import CallType, type_name
 logger = logging.getLogger(__name__)
 
 
-class _Way(NamedTuple):
-    """To a handler: what of its row is needed for each call, at hand."""
-
-    make: type[Call[Any]]
-    kind: CallType[Any, Any]
-    handler: Handler
-    parts: Ground | Context
+# To a handler: what of its row is needed for each call, at hand. A plain tuple is taken apart
+# faster than a named one.
+_Way = tuple[type[Call[Any]], CallType[Any, Any], Handler, Ground | Context]
 
 
 class Dispatcher:
@@ -45,8 +41,8 @@ class Dispatcher:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._context: Context | None = None
-        self._native = {
-            number: _Way(row.call, row.kind, row.handler, ground)
+        self._native: dict[int, _Way] = {
+            number: (row.call, row.kind, row.handler, ground)
             for number, row in NATIVE.items()
             if row.is_early
         }
@@ -57,7 +53,7 @@ class Dispatcher:
         self._context = context
         self._ground.is_ready = True
         self._native |= {
-            number: _Way(row.call, row.kind, row.handler, context)
+            number: (row.call, row.kind, row.handler, context)
             for number, row in NATIVE.items()
             if not row.is_early
         }
