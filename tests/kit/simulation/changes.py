@@ -106,7 +106,6 @@ def _last_term(machine: Machine, plan: PartitionPlan) -> int:
     assert machine.process is not None
     served = machine.process.partitions.get(plan.id)
     heard = machine.process.replicas.leader(plan.id, since_ms=0)
-    return max(
-        plan.first_term if served is None else served.participant.term,
-        plan.first_term if heard is None else heard.term,
-    )
+    terms = [] if served is None else [served.participant.term]
+    terms += [] if heard is None else [heard.term]
+    return max(terms, default=plan.first_term + 1)

@@ -204,7 +204,10 @@ class Leaders:
         """The latest that any of the topic's partitions has reached, as far as is known here: one
         of an election that nobody won counts too, since the next is later."""
         known = (self._last_term(topic, number) for number in range(len(topic.partitions)))
-        return max((term for term in known if term is not None), default=topic.first_term)
+        # Nobody tells of one that is offline, or whose broker is not heard: it may have been led
+        # in another term than the first.
+        unknown = topic.first_term + 1
+        return max(unknown if term is None else term for term in known)
 
     def _last_term(self, topic: TopicImage, number: int) -> int | None:
         terms = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from penstock.broker.joining import Acquaintances
 from penstock.broker.partitions.leaders import NO_BROKER, NO_TERM, Leaders
 from penstock.broker.topics.topics import Topics
 from penstock.model.errors import NotLeader, StorageFailed
-from penstock.model.ids import BrokerId
+from penstock.model.ids import BrokerId, TopicId
 from penstock.model.limits import UNHEARD_ELECTIONS_MAX
 from penstock.registry.facts import ExpireBroker
 from penstock.registry.image import TopicImage
@@ -143,6 +144,19 @@ async def test_a_broker_that_was_just_started_deletes_when_it_has_heard_who_lead
         await removing
         assert led.term > 1
         assert cluster.registry.facts.first_term == led.term + UNHEARD_ELECTIONS_MAX
+
+
+async def test_a_copy_that_nobody_tells_of_may_have_been_led_in_a_later_term() -> None:
+    """As when the only one is offline: its namesake begins above what it can have reached."""
+    async with village(1) as cluster:
+        topic = await cluster.create([1])
+        one = cluster.up[1]
+        leaders = Leaders(
+            BrokerId(1), cluster.registry, one.partitions, cluster.clock, one.replicas
+        )
+        assert leaders.last_term(topic) == one.find().replica.term
+        other = replace(topic, id=TopicId("f" * 32), name="never-opened")
+        assert leaders.last_term(other) > other.first_term
 
 
 async def test_while_nobody_leads_no_older_term_is_told() -> None:
