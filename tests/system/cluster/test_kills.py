@@ -48,12 +48,15 @@ def test_the_controller_dies(tmp_path: Path) -> None:
     is for a client that would ask the one it knew: it is told of one that lives."""
     with Cluster(tmp_path) as cluster, under_load(cluster) as scene:
         controller = scene.controller()
-        admin = AdminClient({"bootstrap.servers": cluster.addresses[controller], "log_level": 0})
-        # It asks whichever broker it likes as soon as it knows of others.
-        until(
-            lambda: admin.list_topics(timeout=RECOVERY_S_MAX).controller_id == controller,
-            f"a client that takes broker {controller} for the controller",
-        )
+
+        def asking() -> list[AdminClient]:
+            """As soon as it knows of others it asks whichever it likes, and stays with that one."""
+            how = {"bootstrap.servers": cluster.addresses[controller], "log_level": 0}
+            client = AdminClient(how)
+            found = client.list_topics(timeout=RECOVERY_S_MAX).controller_id
+            return [client] if found == controller else []
+
+        (admin,) = until(asking, f"a client that takes broker {controller} for the controller")
         cluster.kill(controller)
         (made,) = admin.create_topics([NewTopic("soon", 1, 2)]).values()
         made.result(RECOVERY_S_MAX)
