@@ -14,6 +14,7 @@ import confluent_kafka
 from penstock.client.client import Client, connect
 from penstock.client.connection.routes import GROUPS, STAGED_WRITES, Coordinator
 from penstock.client.producing.staged_write import StagedAttempt
+from penstock.model.errors import NotCoordinator
 from penstock.records import build_batch
 from tests.kit.processes.cluster import Cluster
 from tests.kit.runs.tiers import IS_SOAK
@@ -32,11 +33,14 @@ async def connected(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 async def coordinator(mq: Client, kind: Coordinator) -> int:
-    """Which broker it is now."""
+    """Which broker it is now; one that came back may be taking the lead over at this moment."""
     routes = mq._connection().routes
-    channel = await routes.coordinator(kind, refresh=True)
-    assert not channel.connection.is_closed
-    return routes._coordinators[kind]
+    while True:
+        with contextlib.suppress(NotCoordinator):
+            channel = await routes.coordinator(kind, refresh=True)
+            assert not channel.connection.is_closed
+            return routes._coordinators[kind]
+        await asyncio.sleep(0.05)
 
 
 async def replace(cluster: Cluster, broker: int) -> None:
@@ -148,7 +152,7 @@ def test_consumers_of_kafka_find_the_next_coordinator(tmp_path: Path) -> None:
 
 async def _group_coordinator(cluster: Cluster) -> int:
     async with connect(cluster.bootstrap) as mq:
-        return await coordinator(mq, GROUPS)
+        return await asyncio.wait_for(coordinator(mq, GROUPS), SECONDS_MAX)
 
 
 async def _places(cluster: Cluster) -> int:
