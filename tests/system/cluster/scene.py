@@ -43,6 +43,7 @@ RECOVERY_S_MAX = 30.0
 
 # Of a record batch: its first offset, and how many bytes follow.
 _HEAD = struct.Struct(">qi")
+_TERM, _TERM_AT = struct.Struct(">i"), 12
 
 _VISITS = count(1)
 
@@ -289,12 +290,21 @@ def _different(scene: Scene, ends: Mapping[int, int]) -> list[str]:
             for each in sorted(scene.keepers)
         ]
         different += [
-            f"brokers {first[0]} and {other[0]} at {number}/{at}"
+            f"at {number}/{at} broker {first[0]} has {_told(first[1], at)}, "
+            f"broker {other[0]} {_told(other[1], at)}"
             for other in others
             for at in sorted(first[1].keys() | other[1].keys())
             if first[1].get(at) != other[1].get(at)
         ]
     return different
+
+
+def _told(found: dict[int, bytes], offset: int) -> str:
+    """What a copy has there: it may lag, or differ."""
+    batch = found.get(offset)
+    if batch is None:
+        return "no batch" if max(found, default=-1) > offset else "an end before it"
+    return f"{len(batch)} bytes of term {_TERM.unpack_from(batch, _TERM_AT)[0]}"
 
 
 def batches(folder: Path, end: float = float("inf")) -> dict[int, bytes]:

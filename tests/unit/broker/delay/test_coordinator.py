@@ -315,15 +315,15 @@ async def test_no_more_is_taken_than_lanes_can_hold(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(deliverer_module, "_ROUND_MESSAGES", 10)
     monkeypatch.setattr(deliverer_module, "_HANDED_MAX", 20)
     async with living(SimulatedDisk()) as life:
-        await life.delay(*[b"%d" % at for at in range(500)], after_ms=list(range(500)))
+        await life.delay(*[b"%d" % at for at in range(120)], after_ms=list(range(120)))
         life.clock.time_ms += 1000
         life.service.deliverer.wake()
         most = 0
-        while len(life.values()) < 500:
+        while len(life.values()) < 120:
             await asyncio.sleep(0)
             most = max(most, life.service.deliverer._handed)
         assert 0 < most <= 30
-        assert life.values() == [b"%d" % at for at in range(500)]
+        assert life.values() == [b"%d" % at for at in range(120)]
 
 
 async def test_a_failed_disk_is_told_and_nothing_is_acknowledged() -> None:
