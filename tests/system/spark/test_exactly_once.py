@@ -76,6 +76,23 @@ def assert_exactly_once(address: str, folder: Path, spark: SparkSession) -> None
     assert tuple(places) == (2 * ROWS, 2 * ROWS, ROWS)
 
 
+def test_a_driver_killed_before_what_it_staged_is_committed(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """R-SPK-2: the next one reads the same rows, and each is there once."""
+    folder = tmp_path / "query"
+    with BrokerProcess(tmp_path / "data") as broker:
+        publish_input(broker.address)
+        with Driver(folder, broker.address, master=LOCAL, stops={"staged": 1}) as driver:
+            driver.wait_for("staged")
+            driver.kill()
+        assert assert_at_most_once(broker.address) < ROWS, "it was killed too late"
+        with Driver(folder, broker.address, master=LOCAL) as driver:
+            driver.wait()
+        assert_exactly_once(broker.address, folder, spark)
+
+
+@pytest.mark.soak
 def test_a_driver_killed_at_any_point_and_whatever_else_dies(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -74,6 +74,17 @@ def published(pipelines: Pipelines, *topics: str) -> list[dict[str, object]]:
     return [dict(zip(COLUMNS, row, strict=True)) for row in sorted(rows, key=repr)]
 
 
+def test_a_topic_goes_to_files_and_back(pipelines: Pipelines, tmp_path: Path) -> None:
+    yesterday_ms = (int(time.time() * 1000) // DAY_MS - 2) * DAY_MS
+    publish(pipelines, "sold", range(300), yesterday_ms)
+    folder = tmp_path / "archive"
+    pipelines.run("archive", "sold", "--to", str(folder), "--once")
+    expected = published(pipelines, "sold")
+    assert archived(folder) == expected
+    _replay_all(pipelines, folder, expected, "sold", "sold-again")
+
+
+@pytest.mark.soak
 def test_archive_killed_restarted_merged_and_replayed(pipelines: Pipelines, tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     yesterday_ms = (int(time.time() * 1000) // DAY_MS - 2) * DAY_MS
@@ -103,26 +114,28 @@ def test_archive_killed_restarted_merged_and_replayed(pipelines: Pipelines, tmp_
     assert [len(list(day.glob("*.parquet"))) for day in days] == [1, 1], "closed dates are merged"
     assert not (tmp_path / "_archive.staging").exists()
 
-    _replay_all(pipelines, folder, expected)
+    _replay_all(pipelines, folder, expected, "orders", "again")
     _replay_some(pipelines, tmp_path)
 
 
-def _replay_all(pipelines: Pipelines, folder: Path, expected: list[dict[str, object]]) -> None:
-    """The archive to a topic: the same keys, values, headers, times and partitions."""
+def _replay_all(
+    pipelines: Pipelines, folder: Path, expected: list[dict[str, object]], topic: str, to: str
+) -> None:
+    """A topic of the archive to another: the same keys, values, headers, times and partitions."""
     with penstock.connect_blocking(pipelines.address) as mq:
-        mq.admin.create_topic("again", partitions=2)
-    where = "topic = 'orders' AND offset < 10000"
+        mq.admin.create_topic(to, partitions=2)
+    where = f"topic = '{topic}' AND offset < 10000"
     output, _ = pipelines.run(
-        "replay", "--from", str(folder), "--to", "again", "--keep-partition", "--where", where,
+        "replay", "--from", str(folder), "--to", to, "--keep-partition", "--where", where,
         "--json",
     )  # fmt: skip
-    orders = [row for row in expected if row["topic"] == "orders"]
+    rows = [row for row in expected if row["topic"] == topic]
     result = json.loads(output)
-    assert (result["messages"], result["complete"]) == (len(orders), True)
+    assert (result["messages"], result["complete"]) == (len(rows), True)
     same = ("partition", "key", "value", "timestamp", "headers")
-    again = published(pipelines, "again")
+    again = published(pipelines, to)
     assert sorted(repr([row[name] for name in same]) for row in again) == sorted(
-        repr([row[name] for name in same]) for row in orders
+        repr([row[name] for name in same]) for row in rows
     )
     for partition in (0, 1):
         times = [

@@ -71,6 +71,7 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipelines]:
         yield Pipelines(broker.address)
 
 
+@pytest.mark.soak
 def test_orders_to_totals_through_kills_and_restarts(pipelines: Pipelines, tmp_path: Path) -> None:
     """Killed with SIGKILL in the middle, ended by Ctrl-C in the middle, run to the end: every order
     is in the files once, and every minute's total in the topic once."""
