@@ -7,6 +7,10 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 # It tells on each run that there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# Of the user, like the tests' caches: a fresh clone is checked as fast as an old one.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock-tests
+export MYPY_CACHE_DIR := $(CACHE)/mypy
+export RUFF_CACHE_DIR := $(CACHE)/ruff
 # Processes that run tests. Most of the time of most system tests is waiting: three times the cores.
 WORKERS ?= 6
 PARALLEL := --numprocesses $(WORKERS) --dist loadscope --durations 10
