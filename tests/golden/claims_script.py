@@ -27,6 +27,7 @@ from penstock.coordination.group.exclusivity import (
 )
 from penstock.coordination.group.records import read_key
 from penstock.model.errors import PenstockError
+from tests.kit.models.tickets import Named
 
 
 class ClaimsScript:
@@ -46,9 +47,11 @@ class ClaimsScript:
                 claim = self._told[who, topic] if verb == "keep" else 0
                 return self._claim(who, topic, claim, is_fencing=how == ["fence"])
             case "release", [who, topic]:
-                return self._answer(self._claims.release("t", self._id(topic), who, self._now_ms))
+                return self._answer(
+                    self._claims.release(Named("t"), self._id(topic), who, self._now_ms)
+                )
             case "check", [topic]:
-                return self._answer(self._claims.check("t", self._id(topic)))
+                return self._answer(self._claims.check(Named("t"), self._id(topic)))
             case "wait", [milliseconds]:
                 self._now_ms += int(milliseconds)
                 return "ok"
@@ -73,7 +76,7 @@ class ClaimsScript:
             is_fencing=is_fencing,
             claim=claim,
         )
-        effects = self._claims.claim("t", request, self._now_ms)
+        effects = self._claims.claim(Named("t"), request, self._now_ms)
         for _, what in effects.answers:
             if isinstance(what, ClaimGranted):
                 self._told[who, topic] = what.claim

@@ -26,7 +26,7 @@ from penstock.coordination.group.classic.messages import (
     SyncRequest,
 )
 from penstock.coordination.group.classic.record import decode_group
-from penstock.coordination.group.effects import Effects
+from penstock.coordination.group.effects import Effects, Ticket
 from penstock.model.errors import (
     FencedInstance,
     IllegalGeneration,
@@ -34,6 +34,7 @@ from penstock.model.errors import (
     UnknownMember,
 )
 from tests.golden.groups.classic_script import subscription
+from tests.kit.models.tickets import Named
 
 CONFIG = GroupConfig(initial_rebalance_delay_ms=3_000, members_max=4)
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -68,7 +69,7 @@ class ClassicGroups(RuleBasedStateMachine):
         self.now_ms = 1_000_000
         self.group = ClassicGroup("g", CONFIG)
         self.clients = {name: Consumer(name) for name in NAMES}
-        self.waiting: dict[int, Consumer] = {}
+        self.waiting: dict[Ticket[Any], Consumer] = {}
         self.ticket_count = 0
         self.restarts = 0
         self.generation = 0
@@ -221,10 +222,11 @@ class ClassicGroups(RuleBasedStateMachine):
 
     # --- helpers -------------------------------------------------------------------------------
 
-    def _ticket(self, client: Consumer) -> int:
+    def _ticket(self, client: Consumer) -> Named:
         self.ticket_count += 1
-        self.waiting[self.ticket_count] = client
-        return self.ticket_count
+        ticket = Named(self.ticket_count)
+        self.waiting[ticket] = client
+        return ticket
 
     def _apply(self, effects: Effects) -> None:
         for record in effects.records:
@@ -237,7 +239,7 @@ class ClassicGroups(RuleBasedStateMachine):
             assert restored._group.snapshot() == self.group._group.snapshot()
             assert restored.describe() == self.group.describe()
         for ticket, answer in effects.answers:
-            client: Any = self.waiting.pop(ticket)  # type: ignore[call-overload]
+            client: Any = self.waiting.pop(ticket)
             self._learn(client, answer)
 
     def _learn(self, client: Consumer, answer: object) -> None:

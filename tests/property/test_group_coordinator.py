@@ -14,6 +14,7 @@ from penstock.coordination.group.effects import Record
 from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import PenstockError
 from tests.kit.models.group_coordinator import CONFIG, RETENTION_MS, Shell
+from tests.kit.models.tickets import Named
 
 GROUPS = st.sampled_from(["a", "b", "c"])
 TOPICS = st.sampled_from(["orders", "events"])
@@ -50,7 +51,7 @@ def do(shell: Shell, step: tuple[object, ...]) -> None:  # noqa: C901 - a table 
                 shell.stable(group)
         case ("leave", str(group)):
             request = LeaveRequest(members=(LeavingMember(member_id="member"),))
-            shell.does(groups.leave("leave", group, request, shell.now_ms))
+            shell.does(groups.leave(Named("leave"), group, request, shell.now_ms))
         case ("consumer", str(group), int(epoch)):
             shell.consumer(group, epoch)
         case ("share", str(group), int(epoch)):
@@ -58,9 +59,9 @@ def do(shell: Shell, step: tuple[object, ...]) -> None:  # noqa: C901 - a table 
         case ("share write", str(group), str(topic), int(term), bytes(state)):
             shell.share_write(group, state, topic, term)
         case ("delete", str(group)):
-            shell.does(groups.delete("delete", [group]))
+            shell.does(groups.delete(Named("delete"), [group]))
         case ("delete offset", str(group), str(topic)):
-            shell.does(groups.delete_offsets("delete", group, [(topic, 0)]))
+            shell.does(groups.delete_offsets(Named("delete"), group, [(topic, 0)]))
         case ("time", int(passed_ms)):
             shell.now_ms += passed_ms
             shell.expire()

@@ -28,6 +28,7 @@ from penstock.coordination.group.exclusivity import (
 from penstock.coordination.group.records import read_key
 from penstock.coordination.producers.exclusivity import ClaimView, Verdict
 from penstock.model.limits import CLAIM_VALID_MS
+from tests.kit.models.tickets import Named
 from tests.kit.runs.tiers import seeds
 
 TOPIC = "orders"
@@ -117,7 +118,7 @@ class Coordinator:
         self._durable_at_s = world.now_s
 
     def claim(self, request: ClaimRequest, told: Callable[[int], None]) -> None:
-        effects = self.claims.claim("t", request, self.clock.now_ms())
+        effects = self.claims.claim(Named("t"), request, self.clock.now_ms())
         [(_, answer)] = effects.answers
         if isinstance(answer, ClaimGranted):
             self.durable(
@@ -128,7 +129,7 @@ class Coordinator:
             )
 
     def check(self, told: Callable[[ClaimHolder], None]) -> None:
-        effects = self.claims.check("t", TOPIC)
+        effects = self.claims.check(Named("t"), TOPIC)
         [(_, holder)] = effects.answers
         assert isinstance(holder, ClaimHolder)
         assert effects.confirms

@@ -35,6 +35,7 @@ from penstock.coordination.group.classic.record import decode_group
 from penstock.coordination.group.classic.subscription import topics_of
 from penstock.coordination.group.effects import Effects
 from penstock.model.errors import PenstockError, UnknownMember
+from tests.kit.models.tickets import Named
 
 
 def subscription(topics: str) -> bytes:
@@ -127,7 +128,7 @@ class ClassicScript:
                     LeavingMember(member_id=client.member_id, instance_id=client.instance_id)
                 )
         request = LeaveRequest(members=tuple(leaving))
-        self._apply(self.group.leave(self._ticket("leave"), request, self.now_ms))
+        self._apply(self.group.leave(Named(self._ticket("leave")), request, self.now_ms))
 
     def _describe(self) -> None:
         described = self.group.describe()
@@ -159,7 +160,7 @@ class ClassicScript:
             case "join":
                 ticket = self._ticket(f"{name}.join")
                 request = self._join_request(client, options)
-                self._apply(self.group.join(ticket, request, self.now_ms))
+                self._apply(self.group.join(Named(ticket), request, self.now_ms))
             case "sync":
                 self._sync(client, generation, options)
             case "heartbeat":
@@ -169,7 +170,7 @@ class ClassicScript:
                     instance_id=client.instance_id,
                 )
                 ticket = self._ticket(f"{name}.heartbeat")
-                self._apply(self.group.heartbeat(ticket, heartbeat, self.now_ms))
+                self._apply(self.group.heartbeat(Named(ticket), heartbeat, self.now_ms))
             case "commit":
                 self._commit(client, generation)
             case _:
@@ -210,7 +211,7 @@ class ClassicScript:
             },
         )
         ticket = self._ticket(f"{client.name}.sync")
-        self._apply(self.group.sync(ticket, request, self.now_ms))
+        self._apply(self.group.sync(Named(ticket), request, self.now_ms))
 
     def _commit(self, client: ScriptedClient, generation: int) -> None:
         outcome = "ok"

@@ -35,6 +35,7 @@ from penstock.coordination.group.effects import Effects
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicId
 from tests.kit.models.consumer_group import GroupWithRecords, topic_id
+from tests.kit.models.tickets import Named
 
 
 class ConsumerScript:
@@ -138,7 +139,9 @@ class ConsumerScript:
 
     def _send(self, request: ConsumerHeartbeat) -> str:
         state = self._state
-        effects = state.keep(state.group.heartbeat("ticket", request, state.topics, state.now_ms))
+        effects = state.keep(
+            state.group.heartbeat(Named("ticket"), request, state.topics, state.now_ms)
+        )
         [(_, answer)] = effects.answers
         if isinstance(answer, PenstockError):
             raise answer

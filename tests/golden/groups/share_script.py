@@ -30,6 +30,7 @@ from penstock.coordination.group.shared.messages import (
 from penstock.coordination.group.shared.settings import SharedFilter, SharedSettings, WantedSettings
 from penstock.model.errors import PenstockError
 from tests.kit.models.consumer_group import topic_id
+from tests.kit.models.tickets import Named
 
 _SETTINGS = {one.name for one in fields(WantedSettings)} | {"tags", "expression"}
 
@@ -91,7 +92,7 @@ class ShareScript:
             topic_names=None if topics is None else frozenset(topics.split(",")),
             settings=_wanted(options) if _SETTINGS & options.keys() else None,
         )
-        effects = self._keep(self.group.heartbeat("t", request, self._topics, self._now_ms))
+        effects = self._keep(self.group.heartbeat(Named("t"), request, self._topics, self._now_ms))
         [(_, answer)] = effects.answers
         if isinstance(answer, PenstockError):
             raise answer

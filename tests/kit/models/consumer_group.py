@@ -19,6 +19,7 @@ from penstock.coordination.group.consumer.messages import (
 from penstock.coordination.group.effects import Effects
 from penstock.model.errors import FencedMemberEpoch, PenstockError, UnknownMember
 from penstock.model.ids import TopicId
+from tests.kit.models.tickets import Named
 
 REBALANCE_TIMEOUT_MS = 60_000
 
@@ -46,9 +47,9 @@ class GroupWithRecords:
         self.group.on_topics_changed()
 
     def heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer | PenstockError:
-        effects = self.group.heartbeat("ticket", request, self.topics, self.now_ms)
+        effects = self.group.heartbeat(Named("ticket"), request, self.topics, self.now_ms)
         [(ticket, answer)] = self.keep(effects).answers
-        assert ticket == "ticket"
+        assert ticket == Named("ticket")
         assert isinstance(answer, ConsumerHeartbeatAnswer | PenstockError)
         return answer
 

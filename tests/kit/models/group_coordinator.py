@@ -26,6 +26,7 @@ from penstock.coordination.group.shared.messages import (
 )
 from penstock.coordination.group.table import CoordinatorConfig
 from penstock.model.ids import TopicId
+from tests.kit.models.tickets import Named
 
 RETENTION_MS = 1_000_000
 CONFIG = CoordinatorConfig(
@@ -78,7 +79,7 @@ class Shell:
             "protocols": (("range", SUBSCRIPTION),),
         }
         request = JoinRequest(**(settings | changes))  # type: ignore[arg-type]
-        return self.does(self.groups.join("join", group, request, self.now_ms))
+        return self.does(self.groups.join(Named("join"), group, request, self.now_ms))
 
     def stable(self, group: str, **changes: object) -> JoinAnswer:
         """One member, joined and synced."""
@@ -90,7 +91,7 @@ class Shell:
             generation=joined.generation,
             assignments={joined.member_id: b"all"},
         )
-        self.does(self.groups.sync("sync", group, request, self.now_ms))
+        self.does(self.groups.sync(Named("sync"), group, request, self.now_ms))
         return joined
 
     def consumer(self, group: str, member_epoch: int = 0, **changes: object) -> object:
@@ -103,7 +104,7 @@ class Shell:
                 "owned": {},
             }
         request = ConsumerHeartbeat(**(settings | changes))  # type: ignore[arg-type]
-        effects = self.groups.consumer_heartbeat("beat", group, request, TOPICS, self.now_ms)
+        effects = self.groups.consumer_heartbeat(Named("beat"), group, request, TOPICS, self.now_ms)
         return self.does(effects)["beat"]
 
     def consumer_joined(self, group: str) -> ConsumerHeartbeatAnswer:
@@ -120,7 +121,7 @@ class Shell:
             "topic_names": frozenset({"orders"}) if member_epoch == 0 else None,
         }
         request = ShareHeartbeat(**(settings | changes))  # type: ignore[arg-type]
-        effects = self.groups.shared.heartbeat("beat", group, request, TOPICS, self.now_ms)
+        effects = self.groups.shared.heartbeat(Named("beat"), group, request, TOPICS, self.now_ms)
         return self.does(effects)["beat"]
 
     def share_joined(self, group: str) -> ShareHeartbeatAnswer:
@@ -137,7 +138,7 @@ class Shell:
         )
 
     def share_read(self, group: str, place: SharePlace) -> ShareReadAnswer:
-        answer = self.does(self.groups.shared.read("read", group, place))["read"]
+        answer = self.does(self.groups.shared.read(Named("read"), group, place))["read"]
         assert isinstance(answer, ShareReadAnswer), answer
         return answer
 
@@ -145,7 +146,7 @@ class Shell:
         """By a leader that reads first."""
         place = self.share_place(topic, term)
         incarnation = self.share_read(group, place).incarnation
-        self.does(self.groups.shared.write("write", group, incarnation, place, state))
+        self.does(self.groups.shared.write(Named("write"), group, incarnation, place, state))
 
     def commit(
         self, group: str, offset: int = 1, topic: str = "orders", **changes: object
@@ -158,7 +159,7 @@ class Shell:
             committed_ms=self.now_ms,
         )
         request = CommitRequest(group=group, offsets=[committed], **changes)  # type: ignore[arg-type]
-        return self.does(self.groups.commit("commit", request, self.now_ms))
+        return self.does(self.groups.commit(Named("commit"), request, self.now_ms))
 
     def expire(self) -> dict[object, object]:
         return self.does(self.groups.expire(self.now_ms, self.now_ms))

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.groups.log import GroupLog
@@ -42,8 +42,6 @@ from penstock.registry.image import TopicImage
 logger = logging.getLogger(__name__)
 
 FoundT = TypeVar("FoundT")
-Answer = Callable[[object], None]
-"""Is told the answer, or the PenstockError that stands for it."""
 Act = Callable[[Coordinator, int], Effects]
 """What somebody asks of the groups, and the time in ms."""
 
@@ -104,7 +102,7 @@ class GroupCoordinator:
         self._queue: list[Effects] = []
         self._writing: list[Effects] = []
         # Everybody who has asked and was not answered yet.
-        self._unanswered: set[Ticket] = set()
+        self._unanswered: set[Ticket[Any]] = set()
         self._timer: asyncio.Handle | None = None
         # When it wakes. The handle does not say it on every loop: uvloop's has no `when` for now.
         self._timer_at_s = 0.0
@@ -138,7 +136,7 @@ class GroupCoordinator:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def submit(self, answer: Answer, act: Act) -> None:
+    def submit(self, answer: Ticket[Any], act: Act) -> None:
         """Let the groups do something; `answer` is called once, perhaps much later."""
         groups = self._groups
         if groups is None or not self.log.is_current or self.log.failure is not None:
@@ -161,7 +159,7 @@ class GroupCoordinator:
 
     def ask(
         self,
-        answer: Callable[[FoundT | PenstockError], None],
+        answer: Ticket[FoundT],
         question: Callable[[Coordinator], FoundT],
     ) -> None:
         """Look at the groups; answered when all that was decided before is durable."""
@@ -238,11 +236,10 @@ class GroupCoordinator:
         for ticket, what in effects.answers:
             self._tell(ticket, what)
 
-    def _tell(self, ticket: Ticket, what: object) -> None:
+    def _tell(self, ticket: Ticket[Any], what: object) -> None:
         if ticket not in self._unanswered:
             return  # was told something else, when all was thrown away or the broker closed
         self._unanswered.remove(ticket)
-        assert callable(ticket)
         try:
             ticket(what)
         except Exception:

@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.coordination.group.classic.group import ClassicGroup
 from penstock.coordination.group.classic.messages import (
     GroupDescription,
     GroupState,
+    HeartbeatAnswer,
     HeartbeatRequest,
+    Joined,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
+    SyncAnswer,
     SyncRequest,
 )
 from penstock.coordination.group.classic.subscription import (
@@ -31,6 +35,7 @@ from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.consumer.messages import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
     Topics,
 )
 from penstock.coordination.group.effects import Effects, Ticket
@@ -93,6 +98,10 @@ class ListedGroup:
     protocol_type: str
 
 
+Outcomes: TypeAlias = list[PenstockError | None]
+"""One error, or None, for each that was asked for."""
+
+
 class Coordinator:
     """Every group there is, and what can be asked of it."""
 
@@ -109,7 +118,7 @@ class Coordinator:
 
     # --- members of classic groups -------------------------------------------------------------
 
-    def join(self, ticket: Ticket, name: str, request: JoinRequest, now_ms: int) -> Effects:
+    def join(self, ticket: Ticket[Joined], name: str, request: JoinRequest, now_ms: int) -> Effects:
         if request.member_id and self._get(name) is None:
             raise UnknownMember
         self.table.check_room(name, request.member_id)
@@ -120,24 +129,33 @@ class Coordinator:
         group, machine = self._group_for_join(name)
         return self._let_in(group, machine, machine.join(ticket, request, now_ms))
 
-    def sync(self, ticket: Ticket, name: str, request: SyncRequest, now_ms: int) -> Effects:
+    def sync(
+        self, ticket: Ticket[SyncAnswer], name: str, request: SyncRequest, now_ms: int
+    ) -> Effects:
         group, machine = self._classic_members(name)
         return self.table.acted(group, machine.sync(ticket, request, now_ms))
 
     def heartbeat(
-        self, ticket: Ticket, name: str, request: HeartbeatRequest, now_ms: int
+        self, ticket: Ticket[HeartbeatAnswer], name: str, request: HeartbeatRequest, now_ms: int
     ) -> Effects:
         group, machine = self._classic_members(name)
         return self.table.acted(group, machine.heartbeat(ticket, request, now_ms))
 
-    def leave(self, ticket: Ticket, name: str, request: LeaveRequest, now_ms: int) -> Effects:
+    def leave(
+        self, ticket: Ticket[LeaveAnswer], name: str, request: LeaveRequest, now_ms: int
+    ) -> Effects:
         group, machine = self._classic_members(name)
         return self.table.acted(group, machine.leave(ticket, request, now_ms))
 
     # --- members of consumer groups ------------------------------------------------------------
 
     def consumer_heartbeat(
-        self, ticket: Ticket, name: str, request: ConsumerHeartbeat, topics: Topics, now_ms: int
+        self,
+        ticket: Ticket[ConsumerHeartbeatAnswer],
+        name: str,
+        request: ConsumerHeartbeat,
+        topics: Topics,
+        now_ms: int,
     ) -> Effects:
         if request.member_epoch != 0 and self._get(name) is None:
             # Kafka says that there is no such group, which its own client takes for its end; this
@@ -168,7 +186,7 @@ class Coordinator:
 
     # --- offsets -------------------------------------------------------------------------------
 
-    def commit(self, ticket: Ticket, request: CommitRequest, now_ms: int) -> Effects:
+    def commit(self, ticket: Ticket[None], request: CommitRequest, now_ms: int) -> Effects:
         """Answered with None."""
         table = self.table
         group = table.get(request.group)
@@ -203,7 +221,9 @@ class Coordinator:
             group.machine.check_fetch(member_id, member_epoch)
         return group.offsets
 
-    def delete_offsets(self, ticket: Ticket, name: str, places: Sequence[Place]) -> Effects:
+    def delete_offsets(
+        self, ticket: Ticket[Outcomes], name: str, places: Sequence[Place]
+    ) -> Effects:
         """Answered with one error, or None, for each place. One that is not there is no error."""
         group = self._find(name)
         check_not_shared(group, UnknownGroup)
@@ -211,7 +231,7 @@ class Coordinator:
         if not group.is_empty and _protocol_type(group) != CONSUMER_PROTOCOL_TYPE:
             raise GroupNotEmpty
         effects = Effects()
-        outcomes: list[PenstockError | None] = []
+        outcomes: Outcomes = []
         for topic, partition in places:
             if usage.subscribed is None or topic in usage.subscribed:
                 outcomes.append(GroupSubscribed())
@@ -226,10 +246,10 @@ class Coordinator:
 
     # --- groups as a whole ---------------------------------------------------------------------
 
-    def delete(self, ticket: Ticket, names: Sequence[str]) -> Effects:
+    def delete(self, ticket: Ticket[Outcomes], names: Sequence[str]) -> Effects:
         """Answered with one error, or None, for each group."""
         effects = Effects()
-        outcomes: list[PenstockError | None] = []
+        outcomes: Outcomes = []
         had_topics = False
         for name in names:
             try:

@@ -8,9 +8,19 @@ overtake each other. A failed append throws the group's memory away, so the mach
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
-Ticket = object
-"""Whom to answer: made by the shell, opaque to the machines."""
+from penstock.model.errors import PenstockError
+
+AnswerT = TypeVar("AnswerT")
+_AnswerT_contra = TypeVar("_AnswerT_contra", contravariant=True)
+
+
+class Ticket(Protocol[_AnswerT_contra]):
+    """Whom to answer, and with what: made by the shell. It is told once, by the shell, which must
+    have written before: machines pass it on and never call it."""
+
+    def __call__(self, what: _AnswerT_contra | PenstockError, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +37,8 @@ class Effects:
     """Records to append and, after them, answers to give."""
 
     records: list[Record] = field(default_factory=list)
-    answers: list[tuple[Ticket, object]] = field(default_factory=list)
-    """An answer is one of the machines' answer dataclasses, or a PenstockError."""
+    answers: list[tuple[Ticket[Any], Any]] = field(default_factory=list)
+    """An answer is what its ticket is for, or a PenstockError."""
     confirms: bool = False
     """The answers count only if nobody else has taken over by now: they are given when a record
     that was appended after they were decided is durable, whatever it is."""
@@ -36,7 +46,7 @@ class Effects:
     def record(self, record: Record) -> None:
         self.records.append(record)
 
-    def answer(self, ticket: Ticket, what: object) -> None:
+    def answer(self, ticket: Ticket[AnswerT], what: AnswerT | PenstockError) -> None:
         self.answers.append((ticket, what))
 
     def extend(self, other: Effects) -> None:

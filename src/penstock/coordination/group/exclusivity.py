@@ -87,7 +87,7 @@ class ProducerClaims:
     def __len__(self) -> int:
         return len(self._claims)
 
-    def claim(self, ticket: Ticket, request: ClaimRequest, now_ms: int) -> Effects:
+    def claim(self, ticket: Ticket[ClaimGranted], request: ClaimRequest, now_ms: int) -> Effects:
         """Answered with ClaimGranted, or TopicClaimed that names who has the topic."""
         effects = Effects()
         last = self._claims.get(request.topic_id)
@@ -108,7 +108,7 @@ class ProducerClaims:
             effects.answer(ticket, ClaimGranted(granted.claim, granted.settled_ms - now_ms))
         return effects
 
-    def release(self, ticket: Ticket, topic_id: str, claimant: str, now_ms: int) -> Effects:
+    def release(self, ticket: Ticket[None], topic_id: str, claimant: str, now_ms: int) -> Effects:
         """Answered with None, also where the claim was another's already."""
         effects = Effects()
         last = self._claims.get(topic_id)
@@ -119,7 +119,7 @@ class ProducerClaims:
         effects.answer(ticket, None)
         return effects
 
-    def check(self, ticket: Ticket, topic_id: str) -> Effects:
+    def check(self, ticket: Ticket[ClaimHolder], topic_id: str) -> Effects:
         """Answered with the ClaimHolder. A coordinator that was replaced must not answer it: it
         does not know what its successor granted."""
         effects = Effects(confirms=True)

@@ -18,10 +18,12 @@ from penstock.coordination.group.shared.group import ShareGroup
 from penstock.coordination.group.shared.messages import (
     ShareGroupDescription,
     ShareHeartbeat,
+    ShareHeartbeatAnswer,
     SharePlace,
     ShareReadAnswer,
     ShareReset,
 )
+from penstock.coordination.group.shared.settings import SharedSettings
 from penstock.coordination.group.shared.states import KeptState
 from penstock.coordination.group.subscriptions import readers_of
 from penstock.coordination.group.table import CoordinatorConfig, Group, GroupTable
@@ -41,7 +43,12 @@ class SharedGroups:
     # --- members -------------------------------------------------------------------------------
 
     def heartbeat(
-        self, ticket: Ticket, name: str, request: ShareHeartbeat, topics: Topics, now_ms: int
+        self,
+        ticket: Ticket[ShareHeartbeatAnswer],
+        name: str,
+        request: ShareHeartbeat,
+        topics: Topics,
+        now_ms: int,
     ) -> Effects:
         check_group_name(name)
         if request.member_epoch != JOIN_EPOCH and self._table.get(name) is None:
@@ -75,7 +82,7 @@ class SharedGroups:
 
     # --- leaders of partitions -----------------------------------------------------------------
 
-    def read(self, ticket: Ticket, name: str, place: SharePlace) -> Effects:
+    def read(self, ticket: Ticket[ShareReadAnswer], name: str, place: SharePlace) -> Effects:
         """Answered with ShareReadAnswer. From then on nobody of an earlier term writes there."""
         machine = self._find(name)
         kept, records = self._table.shares.take_over(name, place)
@@ -92,7 +99,12 @@ class SharedGroups:
         return effects
 
     def write(
-        self, ticket: Ticket, name: str, incarnation: str, place: SharePlace, state: bytes
+        self,
+        ticket: Ticket[SharedSettings],
+        name: str,
+        incarnation: str,
+        place: SharePlace,
+        state: bytes,
     ) -> Effects:
         """Answered with the group's settings, which may have changed."""
         machine = self._find(name)
@@ -106,7 +118,7 @@ class SharedGroups:
 
     def begin(
         self,
-        ticket: Ticket,
+        ticket: Ticket[None],
         name: str,
         incarnation: str,
         resets: Sequence[ShareReset],
@@ -125,7 +137,7 @@ class SharedGroups:
 
     def reset(
         self,
-        ticket: Ticket,
+        ticket: Ticket[None],
         name: str,
         incarnation: str,
         resets: Sequence[ShareReset],
@@ -141,7 +153,7 @@ class SharedGroups:
 
     def _place(
         self,
-        ticket: Ticket,
+        ticket: Ticket[None],
         group: Group,
         machine: ShareGroup,
         incarnation: str,

@@ -57,7 +57,7 @@ def readers_of(table: GroupTable, topic: str) -> Iterator[str]:
 
 
 def lose_member(
-    table: GroupTable, ticket: Ticket, name: str, member_id: str, now_ms: int
+    table: GroupTable, ticket: Ticket[None], name: str, member_id: str, now_ms: int
 ) -> Effects:
     """The connection of a member of ours has ended. Answered with None."""
     effects = Effects()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 import uvloop
@@ -13,7 +14,7 @@ from penstock.broker.groups import snapshot as group_snapshot
 from penstock.broker.groups.log import GroupLog
 from penstock.coordination.group.classic.messages import GroupState, JoinAnswer
 from penstock.coordination.group.coordinator import Coordinator
-from penstock.coordination.group.effects import Effects
+from penstock.coordination.group.effects import Effects, Ticket
 from penstock.coordination.group.exclusivity import NOBODY
 from penstock.model.errors import (
     CoordinatorLoading,
@@ -421,7 +422,7 @@ async def test_who_may_have_been_replaced_makes_sure_before_it_answers_who_may_w
         await life.commit("g", 1)
         log = life.partitions.find("__offsets", 0).replica.log
 
-        def ask(answer: group_coordinator.Answer) -> None:
+        def ask(answer: Ticket[Any]) -> None:
             life.groups.submit(answer, lambda groups, _: groups.table.claims.check(answer, "id"))
 
         end_offset = log.next_offset

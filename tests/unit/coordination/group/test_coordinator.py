@@ -26,11 +26,12 @@ from penstock.model.errors import (
     UnknownMember,
 )
 from tests.kit.models.group_coordinator import RETENTION_MS, TOPICS, Shell
+from tests.kit.models.tickets import Named
 
 
 def leave(shell: Shell, group: str) -> None:
     request = LeaveRequest(members=(LeavingMember(member_id="member"),))
-    shell.does(shell.groups.leave("leave", group, request, shell.now_ms))
+    shell.does(shell.groups.leave(Named("leave"), group, request, shell.now_ms))
 
 
 # --- members -----------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ def test_a_classic_group_survives_a_restart_without_a_rebalance() -> None:
     joined = shell.stable("g")
     again = shell.restarted()
     beat = HeartbeatRequest(member_id=joined.member_id, generation=joined.generation)
-    answers = again.does(again.groups.heartbeat("beat", "g", beat, 2))
+    answers = again.does(again.groups.heartbeat(Named("beat"), "g", beat, 2))
     assert not isinstance(answers["beat"], Exception)
     assert again.groups.describe_classic("g").state is GroupState.STABLE
 
@@ -64,12 +65,14 @@ def test_who_is_in_no_group_is_no_member() -> None:
     for group in ("nobody", "consumers"):
         with pytest.raises(UnknownMember):
             shell.groups.sync(
-                "t", group, SyncRequest(member_id="m", generation=1, assignments={}), 1
+                Named("t"), group, SyncRequest(member_id="m", generation=1, assignments={}), 1
             )
         with pytest.raises(UnknownMember):
-            shell.groups.heartbeat("t", group, HeartbeatRequest(member_id="m", generation=1), 1)
+            shell.groups.heartbeat(
+                Named("t"), group, HeartbeatRequest(member_id="m", generation=1), 1
+            )
         with pytest.raises(UnknownMember):
-            shell.groups.leave("t", group, LeaveRequest(members=()), 1)
+            shell.groups.leave(Named("t"), group, LeaveRequest(members=()), 1)
     with pytest.raises(UnknownMember):
         shell.join("nobody", member_id="member")
     with pytest.raises(UnknownMember):
@@ -91,7 +94,7 @@ def test_members_of_all_groups_together_have_a_bound(monkeypatch: pytest.MonkeyP
     assert shell.names() == ["g"]
     shell.join("g", member_id=joined.member_id)
     leave(shell, "g")
-    shell.groups.delete("t", ["g"])
+    shell.groups.delete(Named("t"), ["g"])
     assert shell.groups.table.size_bytes == 0
     shell.join("h", requires_known_member_id=True)
     with pytest.raises(Busy):
@@ -221,7 +224,7 @@ def test_offsets_are_deleted_unless_members_read_the_topic() -> None:
     for topic in ("orders", "events"):
         shell.commit("g", 5, topic, member_id="member", generation=1)
     places = [("orders", 0), ("events", 0), ("events", 1)]
-    answers = shell.does(shell.groups.delete_offsets("delete", "g", places))
+    answers = shell.does(shell.groups.delete_offsets(Named("delete"), "g", places))
     outcomes = answers["delete"]
     assert isinstance(outcomes, list)
     assert isinstance(outcomes[0], GroupSubscribed)
@@ -230,7 +233,7 @@ def test_offsets_are_deleted_unless_members_read_the_topic() -> None:
     assert shell.offset("g", "events") is None
     assert shell.restarted().offset("g", "events") is None
     with pytest.raises(UnknownGroup):
-        shell.groups.delete_offsets("delete", "nobody", places)
+        shell.groups.delete_offsets(Named("delete"), "nobody", places)
 
 
 def test_offsets_of_a_group_that_is_no_group_of_consumers() -> None:
@@ -238,7 +241,7 @@ def test_offsets_of_a_group_that_is_no_group_of_consumers() -> None:
     shell = Shell()
     shell.stable("g", protocol_type="connect", protocols=(("v0", b"opaque"),))
     with pytest.raises(GroupNotEmpty):
-        shell.groups.delete_offsets("delete", "g", [("orders", 0)])
+        shell.groups.delete_offsets(Named("delete"), "g", [("orders", 0)])
 
 
 def test_there_is_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +347,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
     shell.consumer_joined("consumer")
     shell.commit("simple")
     names = ["classic", "consumer", "simple", "nobody", "simple", ""]
-    answers = shell.does(shell.groups.delete("delete", names))
+    answers = shell.does(shell.groups.delete(Named("delete"), names))
     outcomes = answers["delete"]
     assert isinstance(outcomes, list)
     kinds = [GroupNotEmpty, GroupNotEmpty, type(None), UnknownGroup, UnknownGroup, InvalidGroup]
@@ -357,7 +360,7 @@ def test_an_empty_group_is_deleted_with_all_it_had() -> None:
     joined = shell.stable("g")
     shell.commit("g", member_id=joined.member_id, generation=joined.generation)
     leave(shell, "g")
-    shell.does(shell.groups.delete("delete", ["g"]))
+    shell.does(shell.groups.delete(Named("delete"), ["g"]))
     assert shell.names() == []
     assert shell.restarted().names() == []
     assert shell.stable("g").generation == 1, "nothing is left of the old one"
@@ -382,6 +385,6 @@ def test_a_change_of_topics_reaches_consumer_groups() -> None:
     grown = {"orders": TOPICS["orders"]._replace(partition_count=3)}
     shell.groups.on_topics_changed()
     beat = ConsumerHeartbeat(member_id="member", member_epoch=joined.member_epoch)
-    answer = shell.does(shell.groups.consumer_heartbeat("beat", "g", beat, grown, 2))["beat"]
+    answer = shell.does(shell.groups.consumer_heartbeat(Named("beat"), "g", beat, grown, 2))["beat"]
     assert isinstance(answer, ConsumerHeartbeatAnswer)
     assert answer.assignment == {TOPICS["orders"].topic_id: (0, 1, 2)}

@@ -13,6 +13,7 @@ from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import Busy, CorruptLog
 from tests.golden.claims_script import ClaimsScript
 from tests.kit.models.group_coordinator import CONFIG
+from tests.kit.models.tickets import Named
 from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "claims").glob("*.txt"))
@@ -36,14 +37,14 @@ def test_no_more_claims_are_kept_than_there_is_room_for(monkeypatch: pytest.Monk
     monkeypatch.setattr(producer_claims, "CLAIMS_MAX", 2)
     claims = ProducerClaims()
     for topic in ("x", "y"):
-        claims.claim("t", request(topic), 0)
+        claims.claim(Named("t"), request(topic), 0)
     with pytest.raises(Busy, match="2 claims of topics and no more"):
-        claims.claim("t", request("z"), 0)
+        claims.claim(Named("t"), request("z"), 0)
     assert len(claims) == 2
     # One that is there already is not one more.
-    assert claims.claim("t", request("x"), 0).answers
+    assert claims.claim(Named("t"), request("x"), 0).answers
     assert len(claims.forget_gone(lambda name: name if name == "y" else None)) == 1
-    claims.claim("t", request("z"), 0)
+    claims.claim(Named("t"), request("z"), 0)
 
 
 @pytest.mark.parametrize("value", [b"{}", b"[]", b"\xff", b'{"topic": "x", "claim": "many"}'])
@@ -54,7 +55,7 @@ def test_a_record_that_makes_no_sense_is_told_of(value: bytes) -> None:
 
 def test_claims_are_in_the_records_of_the_groups() -> None:
     table = GroupTable(CONFIG)
-    effects = table.claims.claim("t", request("x"), 0)
+    effects = table.claims.claim(Named("t"), request("x"), 0)
     [record] = effects.records
     assert list(table.checkpoint().records()) == [(record.key, record.value)]
     assert len(table.checkpoint()) == 1

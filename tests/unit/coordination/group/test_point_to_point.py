@@ -11,6 +11,7 @@ from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import InvalidTopic, SubscriptionTaken, UnknownTopic
 from penstock.model.ids import TopicId
 from tests.kit.models.group_coordinator import CONFIG, RETENTION_MS, TOPICS, Shell
+from tests.kit.models.tickets import Named
 
 
 def taken() -> Shell:
@@ -69,7 +70,7 @@ def test_it_outlives_the_members_and_ends_with_the_group() -> None:
     again = shell.restarted()
     with pytest.raises(SubscriptionTaken):
         again.consumer("other")
-    again.does(again.groups.delete("delete", ["till"]))
+    again.does(again.groups.delete(Named("delete"), ["till"]))
     assert isinstance(again.consumer("other"), ConsumerHeartbeatAnswer)
     assert isinstance(again.restarted().consumer("other", 1), ConsumerHeartbeatAnswer)
 
@@ -112,7 +113,7 @@ def test_a_pattern_does_not_see_what_is_taken() -> None:
     assert answer.assignment is not None
     assert answer.assignment.keys() == {TOPICS["events"].topic_id}
     leave(shell, "till")
-    shell.does(shell.groups.delete("delete", ["till"]))
+    shell.does(shell.groups.delete(Named("delete"), ["till"]))
     answer = shell.consumer("other", answer.member_epoch)
     assert isinstance(answer, ConsumerHeartbeatAnswer)
     assert answer.assignment is not None

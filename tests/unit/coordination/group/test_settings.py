@@ -15,6 +15,7 @@ from penstock.coordination.group.shared.messages import ShareGroupConfig, ShareH
 from penstock.coordination.group.shared.settings import WantedSettings
 from penstock.model.errors import CorruptLog, InconsistentSubscription, InvalidConfig
 from tests.kit.models.group_coordinator import Shell
+from tests.kit.models.tickets import Named
 
 
 def configure(shell: Shell, group: str, *removed: str, **settings: object) -> None:
@@ -106,7 +107,7 @@ class TestKept:
         configure(shell, "g", share_delivery_count_limit=3, share_auto_offset_reset=" latest ")
         shell.share_joined("g")
         shell.share("g", -1)
-        shell.does(shell.groups.delete("delete", ["g"]))
+        shell.does(shell.groups.delete(Named("delete"), ["g"]))
         for one in (shell, shell.restarted()):
             assert one.names() == []
             assert one.groups.table.settings.of("g") == {
@@ -193,7 +194,7 @@ class TestInEffect:
             share_delivery_count_limit=2,
             share_auto_offset_reset="by_duration:PT1M",
         )
-        write = shell.groups.shared.write("write", "g", before.incarnation, place, b"state")
+        write = shell.groups.shared.write(Named("write"), "g", before.incarnation, place, b"state")
         told = shell.does(write)["write"]
         for one in (shell, shell.restarted()):
             found = one.share_read("g", place)

@@ -20,6 +20,7 @@ from penstock.model.errors import (
     UnknownMember,
 )
 from tests.kit.models.group_coordinator import RETENTION_MS, Shell
+from tests.kit.models.tickets import Named
 
 
 class TestKinds:
@@ -36,7 +37,7 @@ class TestKinds:
         with pytest.raises(UnknownGroup, match="is a shared group"):
             shell.offset("g")
         with pytest.raises(UnknownGroup, match="is a shared group"):
-            shell.groups.delete_offsets("delete", "g", [("orders", 0)])
+            shell.groups.delete_offsets(Named("delete"), "g", [("orders", 0)])
         with pytest.raises(UnknownGroup, match="not a classic group"):
             shell.groups.describe_classic("g")
         with pytest.raises(UnknownGroup, match="not a consumer group"):
@@ -55,10 +56,10 @@ class TestKinds:
     def test_a_name_is_free_when_its_group_is_deleted(self) -> None:
         shell = Shell()
         shell.commit("g")
-        shell.does(shell.groups.delete("delete", ["g"]))
+        shell.does(shell.groups.delete(Named("delete"), ["g"]))
         shell.share_joined("g")
         shell.share("g", -1)
-        shell.does(shell.groups.delete("delete", ["g"]))
+        shell.does(shell.groups.delete(Named("delete"), ["g"]))
         shell.stable("g")
 
     def test_it_is_listed(self) -> None:
@@ -130,11 +131,11 @@ class TestPlaces:
         shell = Shell()
         shell.share_joined("g")
         shell.share_write("g", b"state")
-        outcomes = shell.does(shell.groups.delete("delete", ["g"]))["delete"]
+        outcomes = shell.does(shell.groups.delete(Named("delete"), ["g"]))["delete"]
         assert isinstance(outcomes, list)
         assert isinstance(outcomes[0], GroupNotEmpty)
         shell.share("g", -1)
-        shell.does(shell.groups.delete("delete", ["g"]))
+        shell.does(shell.groups.delete(Named("delete"), ["g"]))
         for one in (shell, shell.restarted()):
             assert one.names() == []
             assert list(one.groups.table.shares) == []
@@ -185,16 +186,18 @@ class TestPlaces:
             ShareReset(topic="events", topic_id="", partition=1, state=b""),
         ]
         with pytest.raises(GroupNotEmpty):
-            shell.groups.shared.reset("reset", "g", "second", resets, shell.now_ms)
+            shell.groups.shared.reset(Named("reset"), "g", "second", resets, shell.now_ms)
         shell.share("g", -1)
         large = replace(resets[0], state=bytes(65_537))
         with pytest.raises(InvalidRequest):
-            shell.groups.shared.reset("reset", "g", "second", [*resets, large], shell.now_ms)
+            shell.groups.shared.reset(Named("reset"), "g", "second", [*resets, large], shell.now_ms)
         assert shell.share_read("g", place).incarnation == before, "nothing has changed"
         assert len(shell.groups.shared.places("g")) == 2
-        shell.does(shell.groups.shared.reset("reset", "g", "second", resets, shell.now_ms))
+        shell.does(shell.groups.shared.reset(Named("reset"), "g", "second", resets, shell.now_ms))
         with pytest.raises(UnknownGroup, match="read it again"):
-            shell.groups.shared.write("write", "g", before, place, b"by who knows nothing of it")
+            shell.groups.shared.write(
+                Named("write"), "g", before, place, b"by who knows nothing of it"
+            )
         for one in (shell, shell.restarted()):
             assert [state.topic for state in one.groups.shared.places("g")] == ["orders"]
             found = one.share_read("g", place)
@@ -209,7 +212,7 @@ class TestPlaces:
         resets = [
             ShareReset(topic="orders", topic_id=place.topic_id, partition=0, state=b"elsewhere")
         ]
-        shell.does(shell.groups.shared.begin("begin", "g", "made", resets, shell.now_ms))
+        shell.does(shell.groups.shared.begin(Named("begin"), "g", "made", resets, shell.now_ms))
         for one in (shell, shell.restarted()):
             assert one.groups.shared.describe("g").state.value == "Empty"
             assert one.share_read("g", place).state == b"elsewhere"
@@ -218,7 +221,7 @@ class TestPlaces:
         found = shell.share_read("g", place)
         assert (found.state, found.settings.attempts_max) == (b"elsewhere", 9)
         with pytest.raises(GroupNotEmpty):
-            shell.groups.shared.begin("begin", "g", "again", resets, shell.now_ms)
+            shell.groups.shared.begin(Named("begin"), "g", "again", resets, shell.now_ms)
 
     def test_a_group_begins_in_no_topic_that_is_anothers_alone(self) -> None:
         shell = Shell()
@@ -226,13 +229,13 @@ class TestPlaces:
         place = shell.share_place()
         resets = [ShareReset(topic="orders", topic_id=place.topic_id, partition=0, state=b"s")]
         with pytest.raises(SubscriptionTaken):
-            shell.groups.shared.begin("begin", "g", "made", resets, shell.now_ms)
+            shell.groups.shared.begin(Named("begin"), "g", "made", resets, shell.now_ms)
         assert shell.names() == ["owner"]
 
     def test_one_that_nobody_comes_to_goes_when_its_time_is_over(self) -> None:
         shell = Shell()
         shell.expire()
-        shell.does(shell.groups.shared.begin("begin", "g", "made", [], shell.now_ms))
+        shell.does(shell.groups.shared.begin(Named("begin"), "g", "made", [], shell.now_ms))
         for _ in range(10):
             shell.now_ms += 600_000
             shell.expire()

@@ -10,6 +10,7 @@ from penstock.coordination.group.subscriptions import (
 )
 from penstock.model.limits import MEMBER_LOST_MS_MAX
 from tests.kit.models.group_coordinator import Shell
+from tests.kit.models.tickets import Named
 
 
 def test_members_places_and_modes_are_shown() -> None:
@@ -48,10 +49,10 @@ def test_a_member_whose_connection_ended_has_a_moment() -> None:
     """R-DEL-7: then it is removed; the timer of the groups knows."""
     shell = Shell()
     shell.consumer_joined("g")
-    shell.does(lose_member(shell.groups.table, "lost", "g", "member", shell.now_ms))
+    shell.does(lose_member(shell.groups.table, Named("lost"), "g", "member", shell.now_ms))
     assert shell.groups.table.wake_ms == shell.now_ms + MEMBER_LOST_MS_MAX
     shell.now_ms += MEMBER_LOST_MS_MAX
     shell.expire()
     assert shell.groups.describe_consumer("g").members == ()
     for group in ("g", "nobody"):
-        shell.does(lose_member(shell.groups.table, "lost", group, "member", shell.now_ms))
+        shell.does(lose_member(shell.groups.table, Named("lost"), group, "member", shell.now_ms))

@@ -12,6 +12,7 @@ from penstock.coordination.group.shared.messages import ShareGroupDescription
 from penstock.coordination.group.table import GroupTable, Machine
 from penstock.model.errors import Busy, CorruptLog
 from tests.kit.models.group_coordinator import CONFIG, Shell
+from tests.kit.models.tickets import Named
 
 
 def apply_all(records: list[tuple[bytes, bytes]]) -> GroupTable:
@@ -65,7 +66,7 @@ def test_a_checkpoint_leads_to_the_same_table() -> None:
 
 def test_what_a_tombstone_names_is_gone() -> None:
     shell = full_shell()
-    shell.does(shell.groups.delete("delete", ["simple"]))
+    shell.does(shell.groups.delete(Named("delete"), ["simple"]))
     again = shell.restarted()
     assert again.names() == ["classic", "consumer", "shared"]
     assert again.groups.table.offset_count == 1

@@ -10,11 +10,10 @@ from typing import Final
 from penstock.broker.bounds import check_count
 from penstock.broker.call import Call
 from penstock.broker.context import Context
-from penstock.broker.groups.answers import answered, found
-from penstock.broker.groups.coordinator import Answer
+from penstock.broker.groups.answers import decided, found
 from penstock.broker.handlers.groups.description import described_group
 from penstock.broker.handlers.groups.shared_places import beginning_at
-from penstock.coordination.group.coordinator import CommitRequest, Coordinator
+from penstock.coordination.group.coordinator import CommitRequest, Coordinator, Outcomes
 from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.offsets import CommittedOffset, check_group_name, check_metadata
 from penstock.coordination.group.shared.messages import ShareReset
@@ -64,7 +63,7 @@ def commit_offsets(context: Context, call: Call[pb.CommitOffsetsRequest]) -> Non
         must_own=bool(request.member_id),
     )
 
-    def answer(what: object) -> None:
+    def answer(what: PenstockError | None) -> None:
         if isinstance(what, PenstockError):
             call.refuse(what)
         else:
@@ -139,11 +138,10 @@ async def delete_group(
     context: Context, call: Call[pb.DeleteGroupRequest]
 ) -> pb.DeleteGroupResponse:
     """Its place in every topic goes, and topics that it read point to point are everybody's."""
-
-    def ask(answer: Answer) -> None:
-        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [call.request.group]))
-
-    [refusal] = await answered(ask)
+    outcomes: Outcomes = await decided(
+        context.groups, lambda groups, ticket, _: groups.delete(ticket, [call.request.group])
+    )
+    [refusal] = outcomes
     if refusal is not None:
         raise refusal
     return pb.DeleteGroupResponse()

@@ -15,7 +15,6 @@ from penstock.broker.bounds import check_count
 from penstock.broker.call import Call
 from penstock.broker.clients.session import Session
 from penstock.broker.context import Context
-from penstock.broker.groups.coordinator import Answer
 from penstock.broker.handlers.groups.shared import share_heartbeat, share_response
 from penstock.coordination.group.assignors.assignment import Assignment, collect
 from penstock.coordination.group.consumer.membership import MANUAL
@@ -55,13 +54,13 @@ def group_heartbeat(context: Context, call: Call[pb.GroupHeartbeatRequest]) -> N
     if request.shared:
         shared = share_heartbeat(context, request)
 
-        def beat(answer: Answer, groups: Coordinator, now_ms: int) -> Effects:
+        def beat(groups: Coordinator, now_ms: int) -> Effects:
             facts = context.groups.topic_facts()
             return groups.shared.heartbeat(answer, request.group, shared, facts, now_ms)
     else:
         exclusive = _heartbeat(context, call)
 
-        def beat(answer: Answer, groups: Coordinator, now_ms: int) -> Effects:
+        def beat(groups: Coordinator, now_ms: int) -> Effects:
             facts = context.groups.topic_facts()
             return groups.consumer_heartbeat(answer, request.group, exclusive, facts, now_ms)
 
@@ -72,9 +71,9 @@ def group_heartbeat(context: Context, call: Call[pb.GroupHeartbeatRequest]) -> N
         if not is_leaving:
             # Before the answer, which may take a while: the connection may end first.
             _remember(context, session, membership, groups.table)
-        return beat(answer, groups, now_ms)
+        return beat(groups, now_ms)
 
-    def answer(what: object) -> None:
+    def answer(what: ConsumerHeartbeatAnswer | ShareHeartbeatAnswer | PenstockError) -> None:
         if isinstance(what, PenstockError):
             if isinstance(what, _NO_MEMBER) or request.member_epoch == JOIN_EPOCH:
                 session.memberships.discard(membership)
@@ -85,7 +84,6 @@ def group_heartbeat(context: Context, call: Call[pb.GroupHeartbeatRequest]) -> N
         if isinstance(what, ShareHeartbeatAnswer):
             response = share_response(context, what)
         else:
-            assert isinstance(what, ConsumerHeartbeatAnswer), what
             response = _response(context, what)
         call.answer(response)
 
@@ -187,7 +185,7 @@ def groups_of(context: Context, session: Session) -> list[str]:
 def _lost(context: Context, session: Session) -> None:
     """The connection has ended of members that have not left."""
 
-    def done(what: object) -> None:
+    def done(what: PenstockError | None) -> None:
         del what  # where this broker does not look after the groups any more, another one does
 
     def lose(group: str, member_id: str) -> None:

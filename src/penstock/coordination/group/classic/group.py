@@ -17,12 +17,14 @@ from penstock.coordination.group.classic.messages import (
     GroupState,
     HeartbeatAnswer,
     HeartbeatRequest,
+    Joined,
     JoinRequest,
     LeaveAnswer,
     LeaveRequest,
     LeaveResult,
     LeavingMember,
     MemberDescription,
+    SyncAnswer,
     SyncRequest,
 )
 from penstock.coordination.group.classic.rebalance import RebalancingGroup
@@ -56,7 +58,7 @@ class ClassicGroup:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def join(self, ticket: Ticket, request: JoinRequest, now_ms: int) -> Effects:
+    def join(self, ticket: Ticket[Joined], request: JoinRequest, now_ms: int) -> Effects:
         """Answered with JoinAnswer or MemberIdGiven, mostly later."""
         effects = self._effects()
         try:
@@ -65,7 +67,7 @@ class ClassicGroup:
             effects.answer(ticket, error)
         return effects
 
-    def sync(self, ticket: Ticket, request: SyncRequest, now_ms: int) -> Effects:
+    def sync(self, ticket: Ticket[SyncAnswer], request: SyncRequest, now_ms: int) -> Effects:
         """Answered with SyncAnswer: a follower's when the leader's sync has come."""
         effects = self._effects()
         try:
@@ -74,7 +76,9 @@ class ClassicGroup:
             effects.answer(ticket, error)
         return effects
 
-    def heartbeat(self, ticket: Ticket, request: HeartbeatRequest, now_ms: int) -> Effects:
+    def heartbeat(
+        self, ticket: Ticket[HeartbeatAnswer], request: HeartbeatRequest, now_ms: int
+    ) -> Effects:
         """Answered at once with HeartbeatAnswer, or with what the member is to do."""
         effects = self._effects()
         group = self._group
@@ -92,7 +96,7 @@ class ClassicGroup:
             effects.answer(ticket, HeartbeatAnswer())
         return effects
 
-    def leave(self, ticket: Ticket, request: LeaveRequest, now_ms: int) -> Effects:
+    def leave(self, ticket: Ticket[LeaveAnswer], request: LeaveRequest, now_ms: int) -> Effects:
         """Answered at once with LeaveAnswer. However many leave, the group rebalances once."""
         effects = self._effects()
         leaving: dict[str, None] = {}

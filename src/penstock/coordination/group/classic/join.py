@@ -12,6 +12,7 @@ from penstock.coordination.group.classic.member import Member
 from penstock.coordination.group.classic.messages import (
     GroupConfig,
     GroupState,
+    Joined,
     JoinRequest,
     MemberIdGiven,
 )
@@ -33,7 +34,11 @@ from penstock.model.limits import (
 
 
 def join(
-    group: RebalancingGroup, ticket: Ticket, request: JoinRequest, now_ms: int, effects: Effects
+    group: RebalancingGroup,
+    ticket: Ticket[Joined],
+    request: JoinRequest,
+    now_ms: int,
+    effects: Effects,
 ) -> None:
     """Take the member in, or raise the reason why not."""
     _check_request(request, group.config)
@@ -52,7 +57,11 @@ def join(
 
 
 def _give_id(
-    group: RebalancingGroup, ticket: Ticket, request: JoinRequest, now_ms: int, effects: Effects
+    group: RebalancingGroup,
+    ticket: Ticket[Joined],
+    request: JoinRequest,
+    now_ms: int,
+    effects: Effects,
 ) -> None:
     """KIP-394: a client that gives up and tries again is not a second member, since it is none
     before it has come with an id."""
@@ -69,7 +78,7 @@ def _give_id(
 
 def _join_new(
     group: RebalancingGroup,
-    ticket: Ticket,
+    ticket: Ticket[Joined],
     request: JoinRequest,
     member_id: str,
     now_ms: int,
@@ -90,7 +99,11 @@ def _join_new(
 
 
 def _join_with_id(
-    group: RebalancingGroup, ticket: Ticket, request: JoinRequest, now_ms: int, effects: Effects
+    group: RebalancingGroup,
+    ticket: Ticket[Joined],
+    request: JoinRequest,
+    now_ms: int,
+    effects: Effects,
 ) -> None:
     if request.member_id in group.pending and request.instance_id is None:
         _join_new(group, ticket, request, request.member_id, now_ms, effects)
@@ -116,7 +129,7 @@ def _join_with_id(
 
 def _join_again(
     group: RebalancingGroup,
-    ticket: Ticket,
+    ticket: Ticket[Joined],
     request: JoinRequest,
     earlier: Member,
     now_ms: int,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 from penstock.model.errors import PenstockError
 
@@ -95,6 +96,9 @@ class MemberIdGiven:
     """The member is to join again with this id: Kafka's MEMBER_ID_REQUIRED."""
 
     member_id: str
+
+
+Joined: TypeAlias = JoinAnswer | MemberIdGiven
 
 
 # --- sync --------------------------------------------------------------------------------------

@@ -61,8 +61,8 @@ class RebalancingGroup:
         self.assignments: dict[str, bytes] = {}
         self.pending: set[str] = set()
         """Ids given to members that have not joined with them yet (KIP-394)."""
-        self.joining: dict[str, Ticket] = {}
-        self.syncing: dict[str, Ticket] = {}
+        self.joining: dict[str, Ticket[JoinAnswer]] = {}
+        self.syncing: dict[str, Ticket[SyncAnswer]] = {}
         self.unsynced: set[str] = set()
         """Members of this generation that have not asked for their assignment yet."""
         self.sessions = Sessions()
@@ -121,7 +121,7 @@ class RebalancingGroup:
 
     # --- the join phase ------------------------------------------------------------------------
 
-    def wait_for_others(self, member_id: str, ticket: Ticket, effects: Effects) -> None:
+    def wait_for_others(self, member_id: str, ticket: Ticket[JoinAnswer], effects: Effects) -> None:
         """Let the member's join wait. One that it sent before, and gave up, is answered."""
         if member_id in self.joining:
             effects.answer(self.joining[member_id], RebalanceInProgress())

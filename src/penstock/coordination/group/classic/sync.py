@@ -6,7 +6,7 @@ generation it was made for.
 
 from __future__ import annotations
 
-from penstock.coordination.group.classic.messages import GroupState, SyncRequest
+from penstock.coordination.group.classic.messages import GroupState, SyncAnswer, SyncRequest
 from penstock.coordination.group.classic.rebalance import RebalancingGroup
 from penstock.coordination.group.effects import Effects, Ticket
 from penstock.model.errors import (
@@ -19,7 +19,11 @@ from penstock.model.limits import GROUP_RECORD_BYTES_MAX
 
 
 def sync(
-    group: RebalancingGroup, ticket: Ticket, request: SyncRequest, now_ms: int, effects: Effects
+    group: RebalancingGroup,
+    ticket: Ticket[SyncAnswer],
+    request: SyncRequest,
+    now_ms: int,
+    effects: Effects,
 ) -> None:
     """Answer with the member's part, now or when the leader has assigned it; or raise."""
     member = group.check_member(request.member_id, request.instance_id)

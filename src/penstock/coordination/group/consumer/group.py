@@ -98,7 +98,11 @@ class ConsumerGroup:
     # --- requests ------------------------------------------------------------------------------
 
     def heartbeat(
-        self, ticket: Ticket, request: ConsumerHeartbeat, topics: Topics, now_ms: int
+        self,
+        ticket: Ticket[ConsumerHeartbeatAnswer],
+        request: ConsumerHeartbeat,
+        topics: Topics,
+        now_ms: int,
     ) -> Effects:
         """Answered at once with ConsumerHeartbeatAnswer."""
         effects = Effects()

@@ -112,7 +112,11 @@ class ShareGroup:
     # --- requests ------------------------------------------------------------------------------
 
     def heartbeat(
-        self, ticket: Ticket, request: ShareHeartbeat, topics: Topics, now_ms: int
+        self,
+        ticket: Ticket[ShareHeartbeatAnswer],
+        request: ShareHeartbeat,
+        topics: Topics,
+        now_ms: int,
     ) -> Effects:
         """Answered at once with ShareHeartbeatAnswer."""
         effects = Effects()

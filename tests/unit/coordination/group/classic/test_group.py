@@ -18,6 +18,7 @@ from penstock.coordination.group.classic.messages import (
 )
 from penstock.model.errors import CorruptLog, GroupNotEmpty, RebalanceInProgress, UnknownMember
 from tests.golden.groups.classic_script import ClassicScript, subscription
+from tests.kit.models.tickets import Named
 from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[4] / "golden" / "groups" / "classic").glob("*.txt"))
@@ -46,11 +47,13 @@ def join_request(name: str, member_id: str = "", metadata: bytes | None = None) 
 def stable_group(count: int) -> ClassicGroup:
     group = ClassicGroup("g", CONFIG)
     for number in range(count):
-        group.join(number, join_request(f"m{number}"), 0)
+        group.join(Named(number), join_request(f"m{number}"), 0)
     group.expire(0)
     for number in reversed(range(count)):
         group.sync(
-            number, SyncRequest(member_id=f"m{number}", generation=1, assignments={}), now_ms=0
+            Named(number),
+            SyncRequest(member_id=f"m{number}", generation=1, assignments={}),
+            now_ms=0,
         )
     assert group.state is GroupState.STABLE
     return group
@@ -60,11 +63,11 @@ def test_ten_that_leave_one_by_one_make_one_rebalance() -> None:
     group = stable_group(12)
     for number in range(10):
         leaving = LeaveRequest(members=(LeavingMember(member_id=f"m{number}"),))
-        effects = group.leave(number, leaving, 0)
+        effects = group.leave(Named(number), leaving, 0)
         assert len(effects.answers) == 1
     assert (group.state, group.generation) == (GroupState.PREPARING_REBALANCE, 1)
-    group.join("a", join_request("m10", "m10"), 0)
-    effects = group.join("b", join_request("m11", "m11"), 0)
+    group.join(Named("a"), join_request("m10", "m10"), 0)
+    effects = group.join(Named("b"), join_request("m11", "m11"), 0)
     assert len(effects.answers) == 2
     assert group.generation == 2
 
@@ -81,7 +84,7 @@ def test_a_heartbeat_does_not_look_at_the_other_members() -> None:
     """One of a thousand members keeps its session, and the wake stays where it was."""
     group = stable_group(1_000)
     beat = HeartbeatRequest(member_id="m7", generation=1)
-    group.heartbeat("t", beat, 9_000)
+    group.heartbeat(Named("t"), beat, 9_000)
     assert group.deadline_ms == 10_000
     group.expire(10_000)
     assert group.member_count == 1
@@ -100,7 +103,7 @@ def test_commits_of_those_who_are_no_members() -> None:
 
 def test_commits_while_a_generation_is_completed() -> None:
     group = ClassicGroup("g", CONFIG)
-    group.join("t", join_request("m0"), 0)
+    group.join(Named("t"), join_request("m0"), 0)
     group.expire(0)
     with pytest.raises(RebalanceInProgress):
         group.check_commit("m0", None, 1, 0)
@@ -128,9 +131,9 @@ def test_only_an_empty_group_is_deleted() -> None:
 def test_subscribed_topics_are_unknown_if_one_member_is() -> None:
     group = ClassicGroup("g", CONFIG)
     assert group.subscribed_topics() is None
-    group.join("a", join_request("a"), 0)
+    group.join(Named("a"), join_request("a"), 0)
     assert group.subscribed_topics() == frozenset({"t"})
-    group.join("b", join_request("b", metadata=b"?"), 0)
+    group.join(Named("b"), join_request("b", metadata=b"?"), 0)
     assert group.subscribed_topics() is None
 
 

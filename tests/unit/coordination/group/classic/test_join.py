@@ -11,6 +11,7 @@ from penstock.coordination.group.classic.messages import GroupConfig, GroupState
 from penstock.model import limits
 from penstock.model.errors import GroupFull, InvalidRequest, RebalanceInProgress
 from tests.golden.groups.classic_script import subscription
+from tests.kit.models.tickets import Named
 
 
 def request(name: str, **fields: Any) -> JoinRequest:
@@ -43,9 +44,9 @@ def group() -> ClassicGroup:
 def test_a_member_that_is_too_large_is_refused(fields: dict[str, Any]) -> None:
     """The limit is on what it takes of the record, so that no spelling gets around it."""
     machine = group()
-    effects = machine.join("t", request("a", **fields), 0)
+    effects = machine.join(Named("t"), request("a", **fields), 0)
     [(ticket, error)] = effects.answers
-    assert ticket == "t"
+    assert ticket == Named("t")
     assert isinstance(error, InvalidRequest)
     assert machine.state is GroupState.EMPTY
 
@@ -55,13 +56,13 @@ def test_members_are_bounded_together() -> None:
     large = (("range", bytes(limits.GROUP_MEMBER_BYTES_MAX * 3 // 4 - 1_000)),)
     count = limits.GROUP_RECORD_BYTES_MAX // limits.GROUP_MEMBER_BYTES_MAX
     for number in range(count):
-        assert machine.join(number, request(f"m{number}", protocols=large), 0).answers == []
-    [(_, error)] = machine.join("last", request("last", protocols=large), 0).answers
+        assert machine.join(Named(number), request(f"m{number}", protocols=large), 0).answers == []
+    [(_, error)] = machine.join(Named("last"), request("last", protocols=large), 0).answers
     assert isinstance(error, GroupFull)
     # One that is in already may come again with as much.
     again = request("m0", member_id="m0-1", protocols=large)
-    [(ticket, answer)] = machine.join("again", again, 0).answers
-    assert ticket == 0
+    [(ticket, answer)] = machine.join(Named("again"), again, 0).answers
+    assert ticket == Named(0)
     assert isinstance(answer, RebalanceInProgress)
     assert machine.member_count == count
 
@@ -69,6 +70,6 @@ def test_members_are_bounded_together() -> None:
 def test_an_empty_protocol_name_is_a_name() -> None:
     """Kafka does not refuse it, so it must not trip the machine."""
     machine = group()
-    machine.join("t", request("a", protocols=(("", b""),)), 0)
+    machine.join(Named("t"), request("a", protocols=(("", b""),)), 0)
     [(_, answer)] = machine.expire(0).answers
-    assert answer.protocol == ""  # type: ignore[attr-defined]
+    assert answer.protocol == ""

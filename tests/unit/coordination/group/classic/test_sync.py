@@ -12,6 +12,7 @@ from penstock.coordination.group.classic.messages import (
 )
 from penstock.model import limits
 from penstock.model.errors import InvalidRequest
+from tests.kit.models.tickets import Named
 
 
 def test_assignments_that_are_too_large_are_refused() -> None:
@@ -26,19 +27,21 @@ def test_assignments_that_are_too_large_are_refused() -> None:
         protocol_type="consumer",
         protocols=(("range", b""),),
     )
-    machine.join("join", joining, 0)
+    machine.join(Named("join"), joining, 0)
     machine.expire(0)
     large = bytes(limits.GROUP_RECORD_BYTES_MAX * 3 // 4)
     effects = machine.sync(
-        "sync", SyncRequest(member_id="a", generation=1, assignments={"a": large}), 0
+        Named("sync"), SyncRequest(member_id="a", generation=1, assignments={"a": large}), 0
     )
     [(ticket, error)] = effects.answers
-    assert ticket == "sync"
+    assert ticket == Named("sync")
     assert isinstance(error, InvalidRequest)
     assert machine.state is GroupState.COMPLETING_REBALANCE
     # The leader may try again with less, and what fits is a record that fits.
     effects = machine.sync(
-        "sync", SyncRequest(member_id="a", generation=1, assignments={"a": large[:-1_000]}), 0
+        Named("sync"),
+        SyncRequest(member_id="a", generation=1, assignments={"a": large[:-1_000]}),
+        0,
     )
     [(_, answer)] = effects.answers
     assert isinstance(answer, SyncAnswer)

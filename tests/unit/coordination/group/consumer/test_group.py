@@ -26,6 +26,7 @@ from penstock.model.errors import (
 )
 from tests.golden.groups.consumer_script import ConsumerScript
 from tests.kit.models.consumer_group import ConsumerModel, GroupWithRecords, run_rounds
+from tests.kit.models.tickets import Named
 from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[4] / "golden" / "groups" / "consumer").glob("*.txt"))
@@ -111,11 +112,11 @@ def test_a_heartbeat_without_news_writes_nothing_and_looks_at_no_topic() -> None
     """However many topics there are: a pattern is not compared with them at every heartbeat."""
     group, [consumer] = joined("a", pattern="o.*")
     request = ConsumerHeartbeat(member_id="a", member_epoch=consumer.epoch)
-    effects = group.group.heartbeat("t", request, _Unseen(), group.now_ms)
+    effects = group.group.heartbeat(Named("t"), request, _Unseen(), group.now_ms)
     assert not effects.records
     assert effects.answers == [
         (
-            "t",
+            Named("t"),
             ConsumerHeartbeatAnswer(
                 member_id="a",
                 member_epoch=1,

@@ -24,6 +24,7 @@ from penstock.model.errors import CorruptLog
 from tests.golden.groups.share_script import ShareScript
 from tests.kit.broker.running import lines_run
 from tests.kit.models.consumer_group import topic_id
+from tests.kit.models.tickets import Named
 from tests.kit.runs.golden_files import run_golden
 
 SCENARIOS = sorted((Path(__file__).parents[4] / "golden" / "groups" / "share").glob("*.txt"))
@@ -45,7 +46,7 @@ def beat(
         new_incarnation="first",
         topic_names=frozenset(["orders"]) if epoch == 0 else None,
     )
-    effects = group.heartbeat("ticket", request, TOPICS, now_ms)
+    effects = group.heartbeat(Named("ticket"), request, TOPICS, now_ms)
     [(_, answer)] = effects.answers
     assert isinstance(answer, ShareHeartbeatAnswer), answer
     return answer, effects
@@ -181,5 +182,5 @@ def test_the_group_keeps_the_name_of_its_first_life() -> None:
         new_incarnation="second",
         topic_names=frozenset(["orders"]),
     )
-    group.heartbeat("ticket", request, TOPICS, 0)
+    group.heartbeat(Named("ticket"), request, TOPICS, 0)
     assert group.facts.incarnation == "first"

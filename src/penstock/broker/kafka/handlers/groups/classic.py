@@ -15,8 +15,10 @@ from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.coordination.group.classic.messages import (
     GroupDescription,
+    HeartbeatAnswer,
     HeartbeatRequest,
     JoinAnswer,
+    Joined,
     JoinRequest,
     LeaveAnswer,
     LeaveRequest,
@@ -25,7 +27,7 @@ from penstock.coordination.group.classic.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from penstock.coordination.group.coordinator import SHARED, Coordinator
+from penstock.coordination.group.coordinator import SHARED, Coordinator, Outcomes
 from penstock.coordination.group.coordinator import ListedGroup as Listed
 from penstock.model.errors import (
     CoordinatorLoading,
@@ -155,7 +157,7 @@ def join_group(context: Context, call: Call) -> None:
         supports_skipping_assignment=version >= 9,  # KIP-814
     )
 
-    def answer(what: object) -> None:
+    def answer(what: Joined | PenstockError) -> None:
         call.answer(_joined(version, request.member_id, what))
 
     context.groups.submit(
@@ -163,7 +165,7 @@ def join_group(context: Context, call: Call) -> None:
     )
 
 
-def _joined(version: int, member_id: str, what: object) -> JoinGroupResponse:
+def _joined(version: int, member_id: str, what: Joined | PenstockError) -> JoinGroupResponse:
     if isinstance(what, JoinAnswer):
         return JoinGroupResponse(
             generation_id=what.generation,
@@ -181,7 +183,6 @@ def _joined(version: int, member_id: str, what: object) -> JoinGroupResponse:
     if isinstance(what, MemberIdGiven):
         member_id = what.member_id
     else:
-        assert isinstance(what, PenstockError), what
         code = group_code(what)
     # There is no protocol; before version 7 there was no way to say so.
     no_protocol = None if version >= 7 else ""
@@ -202,7 +203,7 @@ def sync_group(context: Context, call: Call) -> None:
         assignments={given.member_id: given.assignment for given in request.assignments},
     )
 
-    def answer(what: object) -> None:
+    def answer(what: SyncAnswer | PenstockError) -> None:
         if isinstance(what, SyncAnswer):
             call.answer(
                 SyncGroupResponse(
@@ -212,7 +213,6 @@ def sync_group(context: Context, call: Call) -> None:
                 )
             )
         else:
-            assert isinstance(what, PenstockError), what
             call.answer(SyncGroupResponse(error_code=group_code(what)))
 
     context.groups.submit(
@@ -228,7 +228,7 @@ def heartbeat(context: Context, call: Call) -> None:
         instance_id=request.group_instance_id,
     )
 
-    def answer(what: object) -> None:
+    def answer(what: HeartbeatAnswer | PenstockError) -> None:
         code = group_code(what) if isinstance(what, PenstockError) else ErrorCode.NONE
         call.answer(HeartbeatResponse(error_code=code))
 
@@ -249,7 +249,7 @@ def leave_group(context: Context, call: Call) -> None:
         ]
     leave = LeaveRequest(members=tuple(leaving))
 
-    def answer(what: object) -> None:
+    def answer(what: LeaveAnswer | PenstockError) -> None:
         call.answer(_left(call.version, leaving, what))
 
     context.groups.submit(
@@ -257,14 +257,15 @@ def leave_group(context: Context, call: Call) -> None:
     )
 
 
-def _left(version: int, leaving: Sequence[LeavingMember], what: object) -> LeaveGroupResponse:
+def _left(
+    version: int, leaving: Sequence[LeavingMember], what: LeaveAnswer | PenstockError
+) -> LeaveGroupResponse:
     if isinstance(what, UnknownMember):
         # There is no such group, and so each of them is none of its members.
         errors: list[PenstockError | None] = [what] * len(leaving)
     elif isinstance(what, PenstockError):
         return LeaveGroupResponse(error_code=group_code(what))
     else:
-        assert isinstance(what, LeaveAnswer), what
         errors = [result.error for result in what.results]
     codes = [ErrorCode.NONE if error is None else group_code(error) for error in errors]
     if version < 3:
@@ -362,9 +363,8 @@ def delete_groups(context: Context, call: Call) -> None:
     names = list(dict.fromkeys(request.groups_names))
     check_count("groups", len(names))
 
-    def answer(what: object) -> None:
+    def answer(what: Outcomes | PenstockError) -> None:
         outcomes = [what] * len(names) if isinstance(what, PenstockError) else what
-        assert isinstance(outcomes, list), what
         results = [
             DeletableGroupResult(name, ErrorCode.NONE if error is None else group_code(error))
             for name, error in zip(names, outcomes, strict=True)

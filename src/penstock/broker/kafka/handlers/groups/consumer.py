@@ -36,7 +36,7 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
         raise InvalidRequest("The member id is empty: a member makes its own (KIP-1082).")
     heartbeat = _heartbeat(call, request)
 
-    def answer(what: object) -> None:
+    def answer(what: ConsumerHeartbeatAnswer | PenstockError) -> None:
         if isinstance(what, PenstockError):
             call.answer(
                 ConsumerGroupHeartbeatResponse(
@@ -44,7 +44,6 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
                 )
             )
             return
-        assert isinstance(what, ConsumerHeartbeatAnswer), what
         call.answer(
             ConsumerGroupHeartbeatResponse(
                 member_id=what.member_id,

@@ -9,7 +9,7 @@ from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.handlers.groups.classic import group_code
-from penstock.coordination.group.coordinator import CommitRequest, Coordinator
+from penstock.coordination.group.coordinator import CommitRequest, Coordinator, Outcomes
 from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
@@ -97,8 +97,8 @@ def offset_commit(context: Context, call: Call) -> None:
         knows_epochs=call.version >= _EPOCHS_SINCE,
     )
 
-    def answer(what: object) -> None:
-        if isinstance(what, PenstockError):
+    def answer(what: PenstockError | None) -> None:
+        if what is not None:
             code = group_code(what)
             for part in submitted:
                 part.error_code = code
@@ -306,11 +306,10 @@ def offset_delete(context: Context, call: Call) -> None:
                 part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topics.append(OffsetDeleteResponseTopic(topic.name, parts))
 
-    def answer(what: object) -> None:
+    def answer(what: Outcomes | PenstockError) -> None:
         if isinstance(what, PenstockError):
             call.answer(OffsetDeleteResponse(error_code=group_code(what)))
             return
-        assert isinstance(what, list), what
         for part, error in zip(submitted, what, strict=True):
             if error is not None:
                 part.error_code = group_code(error)

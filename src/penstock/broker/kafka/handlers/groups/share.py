@@ -42,13 +42,12 @@ def share_group_heartbeat(context: Context, call: Call) -> None:
         topic_names=None if names is None else frozenset(names),
     )
 
-    def answer(what: object) -> None:
+    def answer(what: ShareHeartbeatAnswer | PenstockError) -> None:
         if isinstance(what, PenstockError):
             call.answer(
                 ShareGroupHeartbeatResponse(error_code=group_code(what), error_message=what.message)
             )
             return
-        assert isinstance(what, ShareHeartbeatAnswer), what
         call.answer(
             ShareGroupHeartbeatResponse(
                 member_id=what.member_id,

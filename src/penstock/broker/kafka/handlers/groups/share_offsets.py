@@ -140,8 +140,8 @@ def alter_share_group_offsets(context: Context, call: Call) -> None:
             altering.AlterShareGroupOffsetsResponsePartition(number, *code_and_message(error))
         )
 
-    def answer(what: object) -> None:
-        if isinstance(what, PenstockError):
+    def answer(what: PenstockError | None) -> None:
+        if what is not None:
             response = altering.AlterShareGroupOffsetsResponse(
                 error_code=group_code(what), error_message=what.message
             )
@@ -182,8 +182,8 @@ def delete_share_group_offsets(context: Context, call: Call) -> None:
             if kept.topic in names
         ]
 
-    def answer(what: object) -> None:
-        if isinstance(what, PenstockError):
+    def answer(what: PenstockError | None) -> None:
+        if what is not None:
             response = deleting.DeleteShareGroupOffsetsResponse(
                 error_code=group_code(what), error_message=what.message
             )
