@@ -15,11 +15,18 @@ _told = pathlib.Path(os.environ["FAILING_FLUSHES"])
 
 
 def _failing(descriptor: Any) -> None:
-    if _told.exists():
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if path.startswith(_told.read_text()):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+    path = os.readlink(f"/proc/self/fd/{descriptor}")
+    if path.startswith(_failing_folder()):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
     _fdatasync(descriptor)
+
+
+def _failing_folder() -> str | tuple[()]:
+    """It may end at any moment, which is no error of a flush."""
+    try:
+        return _told.read_text()
+    except FileNotFoundError:
+        return ()
 
 
 os.fdatasync = _failing  # type: ignore[assignment]
