@@ -15,7 +15,6 @@ from typing import Self
 
 from penstock.broker.carrier.destination import NoChannels
 from penstock.broker.clients.clients import Clients
-from penstock.broker.clients.fetch_sessions import FetchSessions
 from penstock.broker.clients.session import Session
 from penstock.broker.cluster.handover import hand_over
 from penstock.broker.cluster.work import start_cluster_work
@@ -32,7 +31,9 @@ from penstock.broker.groups.log import GroupLog
 from penstock.broker.groups.questions import Questions
 from penstock.broker.handlers.groups.members import groups_of
 from penstock.broker.joining import Company, alone, join
+from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
+from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.broker.partitions.compaction import Compactor
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.leaders import Leaders
@@ -207,7 +208,6 @@ class Broker:
             groups=groups,
             groups_client=groups_client,
             producer_ids=_start_producer_ids(starting, company),
-            fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
             staging=staging,
             clients=ground.clients,
             channels=channels,
@@ -242,6 +242,8 @@ class Broker:
 
     def _make_server(self, ground: Ground, dispatcher: Dispatcher) -> Server:
         config, driver = self.config, ground.driver
+        fetch_sessions = FetchSessions(self._clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1)
+        share_sessions = ShareSessions()
 
         def make_native(connection: Connection) -> Channel:
             session = Session(
@@ -258,6 +260,8 @@ class Broker:
                 dispatcher.kafka,
                 on_read_end=driver.end_turn,
                 frame_bytes_max=config.frame_bytes_max,
+                fetch_sessions=fetch_sessions,
+                share_sessions=share_sessions,
             )
 
         def make_session(connection: Connection) -> ProtocolSwitch:

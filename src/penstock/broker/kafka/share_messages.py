@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from penstock.broker.bounds import check_count
-from penstock.broker.delivery.shared.sessions import Key, Member
+from penstock.broker.kafka.share_sessions import Key, Member
 from penstock.coordination.group.offsets import check_group_name
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import MEMBER_NAME_LENGTH_MAX

@@ -15,13 +15,6 @@ from typing import Final, TypeVar
 
 from penstock.broker.context import Context
 from penstock.broker.delivery.shared.partition import Ask, Leased, Outcomes, Settled
-from penstock.broker.delivery.shared.sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    Key,
-    Member,
-    ShareSession,
-)
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import find_partition
@@ -36,6 +29,13 @@ from penstock.broker.kafka.share_messages import (
     member_of,
     settlements,
     wanted,
+)
+from penstock.broker.kafka.share_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    Key,
+    Member,
+    ShareSession,
 )
 from penstock.broker.partitions.leaders import NO_BROKER, NO_TERM
 from penstock.broker.partitions.partition import Partition
@@ -67,7 +67,7 @@ def share_fetch(context: Context, call: Call) -> fetching.ShareFetchResponse | N
     member = member_of(request)
     check_fetch(request)
     named, settled = wanted(request), settlements(request)
-    sessions, epoch = context.delivery.share_sessions, request.share_session_epoch
+    sessions, epoch = call.session.share_sessions, request.share_session_epoch
     earlier = sessions.of(member) if epoch == INITIAL_EPOCH else None
     session = sessions.fetch(
         member,
@@ -94,14 +94,14 @@ def share_acknowledge(
     wanted(request)  # refused if they are too many
     settled = settlements(request)
     epoch = request.share_session_epoch
-    session = context.delivery.share_sessions.acknowledge(member, epoch, call.session)
+    session = call.session.share_sessions.acknowledge(member, epoch, call.session)
     if isinstance(session, ErrorCode):
         return acknowledging.ShareAcknowledgeResponse(error_code=session)
     outcomes: dict[Key, PartitionOutcome] = {}
 
     def answer() -> None:
         if epoch == FINAL_EPOCH:
-            _end(context, session)
+            _end(context, call, session)
         endpoints = _endpoints(context, outcomes, acknowledging.NodeEndpoint)
         call.answer(acknowledge_response(outcomes, session.lease_ms, endpoints))
 
@@ -236,7 +236,7 @@ class _Fetch:
             return
         self._call.session.forget(self)
         if self._request.share_session_epoch == FINAL_EPOCH:
-            _end(self._context, self._session)
+            _end(self._context, self._call, self._session)
         endpoints = _endpoints(self._context, self._outcomes, fetching.NodeEndpoint)
         self._call.answer(fetch_response(self._outcomes, self._session.lease_ms, endpoints))
 
@@ -311,9 +311,9 @@ def _settle(
     one_done()
 
 
-def _end(context: Context, session: ShareSession) -> None:
+def _end(context: Context, call: Call, session: ShareSession) -> None:
     """The member closes it: what it still holds it has not begun with."""
-    context.delivery.share_sessions.end(session)
+    call.session.share_sessions.end(session)
     context.delivery.shares.leave(*session.member, session.connection, is_lost=False)
 
 
