@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.config import META
 from penstock.broker.data_folder import Meta, check_alone, check_member, join_cluster
@@ -32,7 +32,9 @@ from penstock.replication.replica.transport import NoPeers, Surroundings
 from penstock.storage.files.files import Directory
 
 if TYPE_CHECKING:
+    from penstock.registry.metaserver.client import MetaRegistry
     from penstock.registry.metaserver.server import MetaServer
+    from penstock.registry.zookeeper.client import ZooKeeperRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +42,6 @@ logger = logging.getLogger(__name__)
 # How long a starting broker waits for its registry, and between two attempts.
 _REGISTRY_PATIENCE_S: Final = 60.0
 _REGISTRY_RETRY_S: Final = 0.5
-
-
-class ClusterRegistry(Registry, Protocol):
-    """One that is reached over the network."""
-
-    async def open(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +128,7 @@ async def _start_meta_server(starting: contextlib.AsyncExitStack, ground: Ground
     return server
 
 
-async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) -> ClusterRegistry:
+async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) -> Registry:
     """Wait for the registry: whole clusters start at once, and their registries with them."""
     give_up_at = ground.clock.monotonic() + _REGISTRY_PATIENCE_S
     while True:
@@ -149,7 +145,7 @@ async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) ->
             return registry
 
 
-def _make_registry(ground: Ground) -> ClusterRegistry:
+def _make_registry(ground: Ground) -> MetaRegistry | ZooKeeperRegistry:
     """The broker's own cluster id is for a cluster that does not exist yet."""
     config, cluster_id = ground.config, ground.meta.cluster_id
     may_make = not ground.meta.is_member

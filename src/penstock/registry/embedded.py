@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.model.errors import CorruptLog, InvalidRequest, StorageError
 from penstock.model.ids import BrokerId, TopicId
 from penstock.model.removal import DeletedPartition, DeletedTopic
-from penstock.registry.changing import ChangingRegistry
+from penstock.registry.api import Registry
 from penstock.registry.facts import (
     Adopt,
     Change,
@@ -41,8 +41,8 @@ logger = logging.getLogger(__name__)
 _JOURNAL: Final = "registry.journal"
 
 
-class EmbeddedRegistry(ChangingRegistry):
-    """Implements `registry.api.Registry` for one broker."""
+class EmbeddedRegistry(Registry):
+    """Of one broker."""
 
     def __init__(
         self, data: Directory, broker_id: BrokerId, cluster_id: str, *, directory: int = 0

@@ -27,7 +27,7 @@ from penstock.net.clock import Clock, SystemClock
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry import facts_json
-from penstock.registry.changing import ChangingRegistry, lost_cluster
+from penstock.registry.api import Registry, lost_cluster
 from penstock.registry.facts import (
     Adopt,
     Change,
@@ -68,8 +68,8 @@ _FAREWELL_S: Final = 1.0
 _TOPICS_PER_ADOPTION: Final = 200
 
 
-class MetaRegistry(ChangingRegistry):
-    """Implements `registry.api.Registry`. `open` and `close` belong to the broker's life."""
+class MetaRegistry(Registry):
+    """One broker's, from `open` to `close`."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from penstock.model.errors import ChangedMeanwhile, PenstockError, RegistryUnava
 from penstock.model.limits import REGISTRY_CONFLICTS_MAX
 from penstock.net.clock import Clock, SystemClock
 from penstock.registry import facts_json
-from penstock.registry.changing import ChangingRegistry
+from penstock.registry.api import Registry
 from penstock.registry.facts import Adopt, Change, Facts, check_free
 from penstock.registry.image import BrokerImage, ClusterImage
 from penstock.registry.zookeeper.config import ZooKeeperConfig
@@ -50,8 +50,8 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-class ZooKeeperRegistry(ChangingRegistry):
-    """Implements `registry.api.Registry`. `open` and `close` belong to the broker's life."""
+class ZooKeeperRegistry(Registry):
+    """One broker's, from `open` to `close`."""
 
     def __init__(
         self,
