@@ -39,6 +39,7 @@ from penstock.registry.facts import (
     check_free,
 )
 from penstock.registry.image import BrokerImage, ClusterImage
+from penstock.registry.lease import Lease
 from penstock.registry.metaserver.config import MetaConfig
 from penstock.registry.metaserver.entries import (
     Action,
@@ -47,7 +48,6 @@ from penstock.registry.metaserver.entries import (
     decode_entry,
     new_entry,
 )
-from penstock.registry.metaserver.lease import Lease
 from penstock.registry.metaserver.link import MetaLink
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS
 from penstock.registry.metaserver.state import NO_VERSION

@@ -26,6 +26,7 @@ from penstock.registry import facts_json
 from penstock.registry.api import Registry
 from penstock.registry.facts import Adopt, Change, Facts, check_free
 from penstock.registry.image import BrokerImage, ClusterImage
+from penstock.registry.lease import Lease
 from penstock.registry.zookeeper.config import ZooKeeperConfig
 from penstock.registry.zookeeper.session import (
     Create,
@@ -40,8 +41,7 @@ from penstock.registry.zookeeper.store import BROKERS, CLUSTER, CONTROLLER, ZooK
 
 logger = logging.getLogger(__name__)
 
-# How much of the session's time a lease takes, and after how much of it the lease is renewed.
-_LEASE_SHARE: Final = 2 / 3
+# After how much of the session's time the lease is renewed.
 _TEND_SHARE: Final = 1 / 4
 # Between two looks whether an id has become free.
 _ID_CHECK_S: Final = 0.2
@@ -73,7 +73,7 @@ class ZooKeeperRegistry(Registry):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tending: asyncio.Task[None] | None = None
         self._broker: BrokerImage | None = None
-        self._lease = _Lease(self._clock, config.session_timeout_ms / 1000 * _LEASE_SHARE)
+        self._lease = Lease(self._clock)
         self._stale_paths = _StalePaths()
         self._was_connected = False
         # What was last told to be wrong: it may stay so, and is looked at again and again.
@@ -263,7 +263,7 @@ class ZooKeeperRegistry(Registry):
         """Be controller if nobody is; if it is this session, for one more lease."""
         if self._broker is None:
             return
-        attempt = self._lease.begin_attempt()
+        attempt = self._lease.begin()
         znode = self._session.read(CONTROLLER)
         if znode is None:
             data = facts_json.encode_broker(self._broker)
@@ -272,7 +272,7 @@ class ZooKeeperRegistry(Registry):
             self._store.refresh([CONTROLLER])
             self._tell()
         if znode is not None and znode.owner == self._session.id:
-            self._lease.extend(attempt)
+            self._lease.extend(attempt, self._config.session_timeout_ms)
         else:
             self._lease.end()
 
@@ -282,40 +282,6 @@ class ZooKeeperRegistry(Registry):
         # A loop that is closed has nobody left to be told.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._install, image)
-
-
-class _Lease:
-    """How long this broker may hold itself for the controller. ZooKeeper counts a session's time
-    from the last request it got, which is not before the request was made: so a lease that begins
-    there and is shorter than the session ends before another broker can be elected."""
-
-    def __init__(self, clock: Clock, length_s: float) -> None:
-        self._clock = clock
-        self._length_s = length_s
-        self._lock = threading.Lock()
-        self._ends_at = 0.0
-        self._endings = 0
-
-    @property
-    def is_held(self) -> bool:
-        return self._clock.monotonic() < self._ends_at
-
-    def begin_attempt(self) -> tuple[float, int]:
-        """Before ZooKeeper is asked."""
-        with self._lock:
-            return self._clock.monotonic(), self._endings
-
-    def extend(self, attempt: tuple[float, int]) -> None:
-        """Unless it was ended since the attempt began: the answer may be older than that."""
-        asked_at, endings = attempt
-        with self._lock:
-            if endings == self._endings:
-                self._ends_at = asked_at + self._length_s
-
-    def end(self) -> None:
-        with self._lock:
-            self._endings += 1
-            self._ends_at = 0.0
 
 
 class _StalePaths:
