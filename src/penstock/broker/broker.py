@@ -30,7 +30,7 @@ from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_con
 from penstock.broker.groups.log import GroupLog
 from penstock.broker.groups.questions import Questions
 from penstock.broker.handlers.groups.members import groups_of
-from penstock.broker.joining import Company, alone, join
+from penstock.broker.joining import Joined, alone, join
 from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
 from penstock.broker.kafka.share_sessions import ShareSessions
@@ -100,10 +100,10 @@ class Broker:
         if config.registry:
             await server.start()
             starting.push_async_callback(server.close)
-            company = await join(starting, ground, self._address(server))
+            joined = await join(starting, ground, self._address(server))
         else:
-            company = alone(ground)
-        context = await self._open(starting, ground, company)
+            joined = alone(ground)
+        context = await self._open(starting, ground, joined)
         ground.clients.groups_of = partial(groups_of, context)
         self._start_keeping(starting, context.partitions, ground.flusher)
 
@@ -116,9 +116,9 @@ class Broker:
         starting.callback(context.groups.begin_closing)
         starting.callback(context.staging.begin_closing)
         starting.callback(context.delivery.shares.begin_closing)
-        if company.peering is not None:
+        if joined.peering is not None:
             starting.push_async_callback(
-                hand_over, context.partitions, company.peering, ground.driver, clock
+                hand_over, context.partitions, joined.peering, ground.driver, clock
             )
         dispatcher.let_clients(context)
         if not config.registry:
@@ -128,7 +128,7 @@ class Broker:
                 host=config.host,
                 directory=ground.meta.directory_id,
             )
-            await company.registry.register_broker(here)
+            await joined.registry.register_broker(here)
 
     def _address(self, server: Server) -> str:
         """Where clients and other brokers reach this one."""
@@ -159,16 +159,16 @@ class Broker:
         )
 
     async def _open(
-        self, starting: contextlib.AsyncExitStack, ground: Ground, company: Company
+        self, starting: contextlib.AsyncExitStack, ground: Ground, joined: Joined
     ) -> Context:
         """The partitions, and what stands on them."""
-        config, clock, registry = self.config, self._clock, company.registry
+        config, clock, registry = self.config, self._clock, joined.registry
         driver, flusher, me = ground.driver, ground.flusher, BrokerId(config.broker_id)
-        replicas = None if company.peering is None else company.peering.replicas
-        channels = NoChannels() if company.peering is None else company.peering.links
-        partitions = Partitions(ground.data, company.around, replicas)
+        replicas = None if joined.peering is None else joined.peering.replicas
+        channels = NoChannels() if joined.peering is None else joined.peering.links
+        partitions = Partitions(ground.data, joined.around, replicas)
         assignment = Assignment(config, me, registry, partitions)
-        leaders = Leaders(me, registry, partitions, clock, replicas, company.known)
+        leaders = Leaders(me, registry, partitions, clock, replicas, joined.known)
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
@@ -207,16 +207,16 @@ class Broker:
             topics=topics,
             groups=groups,
             groups_client=groups_client,
-            producer_ids=_start_producer_ids(starting, company),
+            producer_ids=_start_producer_ids(starting, joined),
             staging=staging,
             clients=ground.clients,
             channels=channels,
             delivery=delivery,
             cluster=start_cluster_work(
                 starting,
-                company.around,
+                joined.around,
                 registry,
-                company.peering,
+                joined.peering,
                 partitions,
                 assignment,
                 leaders,
@@ -281,9 +281,9 @@ class Broker:
         )
 
 
-def _start_producer_ids(starting: contextlib.AsyncExitStack, company: Company) -> ProducerIds:
-    producer_ids = ProducerIds(company.registry)
-    if company.peering is not None:  # a registry of its own is never away
+def _start_producer_ids(starting: contextlib.AsyncExitStack, joined: Joined) -> ProducerIds:
+    producer_ids = ProducerIds(joined.registry)
+    if joined.peering is not None:  # a registry of its own is never away
         producer_ids.start()
         starting.push_async_callback(producer_ids.stop)
     return producer_ids

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _LOOK_S: Final = 0.5
 
 
-class Departures:
+class CopyRemoval:
     """One per broker of a cluster."""
 
     def __init__(

@@ -216,14 +216,14 @@ class ZooKeeperRegistry(Registry):
         else:
             return
         if paths is None or CONTROLLER in paths:
-            self._stand()
+            self._control_if_nobody_does()
         self._tell()
 
     def _tend(self) -> None:
         if self._broker is not None and (other := self._join(self._broker)) is not None:
             check_free(other, self._broker)
         self._catch_up()
-        self._stand()
+        self._control_if_nobody_does()
 
     def _join(self, broker: BrokerImage) -> BrokerImage | None:
         """Be registered by this session; or who has the id, with another folder."""
@@ -251,7 +251,7 @@ class ZooKeeperRegistry(Registry):
         if self._broker != broker:
             self._broker = broker
             self._store.refresh([BROKERS, f"{BROKERS}/{broker.id}"])
-            self._stand()
+            self._control_if_nobody_does()
             self._tell()
 
     def _try(self, operations: list[Operation]) -> None:
@@ -259,7 +259,7 @@ class ZooKeeperRegistry(Registry):
         with contextlib.suppress(OutcomeUnknown):
             self._session.commit(operations)
 
-    def _stand(self) -> None:
+    def _control_if_nobody_does(self) -> None:
         """Be controller if nobody is; if it is this session, for one more lease."""
         if self._broker is None:
             return
