@@ -87,7 +87,8 @@ class Questions:
     async def check_claim(self, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
         def ask(answer: Answer) -> None:
             self.groups.submit(
-                answer, lambda groups, _: groups.table.claims.check(answer, request.topic_id)
+                answer,
+                lambda groups, _: groups.table.exclusive_topics.check(answer, request.topic_id),
             )
 
         holder: ClaimHolder = await answered(ask)

@@ -47,7 +47,8 @@ async def claim_topic(context: Context, call: Call[pb.ClaimTopicRequest]) -> pb.
 
     def ask(answer: Answer) -> None:
         context.groups.submit(
-            answer, lambda groups, now_ms: groups.table.claims.claim(answer, wanted, now_ms)
+            answer,
+            lambda groups, now_ms: groups.table.exclusive_topics.claim(answer, wanted, now_ms),
         )
 
     granted: ClaimGranted = await answered(ask)
@@ -65,7 +66,7 @@ async def release_topic(
     def ask(answer: Answer) -> None:
         context.groups.submit(
             answer,
-            lambda groups, now_ms: groups.table.claims.release(
+            lambda groups, now_ms: groups.table.exclusive_topics.release(
                 answer, topic.id, call.request.claimant, now_ms
             ),
         )

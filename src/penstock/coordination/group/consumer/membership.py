@@ -13,8 +13,8 @@ from penstock.coordination.group.assignors.by_name import ASSIGNORS
 from penstock.coordination.group.consumer.messages import (
     JOIN_EPOCH,
     TEMPORARY_LEAVE_EPOCH,
-    Claims,
     ConsumerHeartbeat,
+    ManualPartitions,
 )
 from penstock.model.errors import InvalidRequest, UnsupportedAssignor
 from penstock.model.limits import (
@@ -39,7 +39,7 @@ class Membership:
     topic_names: frozenset[str] = frozenset()
     topic_pattern: str | None = None
     assignor: str | None = None
-    claims: Claims | None = None
+    claims: ManualPartitions | None = None
     """What it wants for itself; None unless its assignor is MANUAL."""
 
     def updated(self, request: ConsumerHeartbeat) -> Membership:

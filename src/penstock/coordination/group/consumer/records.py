@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from penstock.coordination.group.assignors.assignment import Assignment, collect, partitions_of
 from penstock.coordination.group.consumer.membership import Membership
-from penstock.coordination.group.consumer.messages import Claims
+from penstock.coordination.group.consumer.messages import ManualPartitions
 from penstock.coordination.group.consumer.reconciliation import Current, MemberState
 from penstock.coordination.group.effects import Record
 from penstock.model.errors import CorruptLog
@@ -116,7 +116,7 @@ def _membership(value: Mapping[str, object]) -> Membership:
     )
 
 
-def _claims(value: Mapping[str, object]) -> Claims | None:
+def _claims(value: Mapping[str, object]) -> ManualPartitions | None:
     """Records of earlier versions have none."""
     found = _get_or_none(value, "claims", list)
     if found is None:
