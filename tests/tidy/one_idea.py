@@ -36,7 +36,6 @@ ONE_IDEA: Final = {
 }
 
 SEVERAL: Final = {
-    "broker.cluster.movement.Movement": "Steps of membership, and the sweep that finds them.",
     "broker.delay.deliverer.Deliverer": "Reading what is due, handing it out, and its counts.",
     "broker.delivery.push.stream.PushStream": "A stream as its client sees it, and its timer.",
     "broker.delivery.shared.partition.Share": "Leases, what is saved of them, and the burying.",

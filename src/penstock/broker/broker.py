@@ -231,8 +231,8 @@ class Broker:
         loop, clock = asyncio.get_running_loop(), self._clock
         interval_s = self.config.retention_check_ms / 1000
         housekeeping = Housekeeping(partitions, flusher, clock, interval_s)
-        keeping = loop.create_task(housekeeping.run())
-        starting.push_async_callback(_cancel, keeping)
+        housekeeping.rounds.start()
+        starting.push_async_callback(housekeeping.rounds.stop)
         compaction_thread = ThreadFlusher(loop, 1)
         compaction_thread.start()
         starting.callback(compaction_thread.stop)
@@ -287,9 +287,3 @@ def _start_producer_ids(starting: contextlib.AsyncExitStack, joined: Joined) -> 
         producer_ids.start()
         starting.push_async_callback(producer_ids.stop)
     return producer_ids
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -58,9 +58,10 @@ def start_cluster_work(
             internal_replication_factor=internal_replication_factor,
         )
         copy_removal = CopyRemoval(registry, partitions, assignment, leaders, peering.replicas)
+        movement.attend()
         for part in (copy_removal, movement, controller):
-            part.start()
-            starting.push_async_callback(part.stop)
+            part.rounds.start()
+            starting.push_async_callback(part.rounds.stop)
     return ClusterWork(
         changes=changes,
         elections=Elections(me, registry, partitions, leaders, clock, movement, peering),

@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.turns.rounds import Rounds
 from penstock.model.errors import StorageError
 from penstock.net.clock import Clock
 from penstock.replication.disk.flusher import Flusher
@@ -24,7 +25,7 @@ _PARTITIONS_AT_ONCE: Final = 50
 
 
 class Housekeeping:
-    """`run` is a task of the broker's."""
+    """Of all partitions of a broker."""
 
     def __init__(
         self,
@@ -37,11 +38,11 @@ class Housekeeping:
         self._flusher = flusher
         self._clock = clock
         self._interval_s = interval_s
+        self.rounds = Rounds("Housekeeping", self._go_round, interval_s)
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s)
-            await self.one_round()
+    async def _go_round(self) -> float:
+        await self.one_round()
+        return self._interval_s
 
     async def one_round(self) -> None:
         for number, partition in enumerate(self._partitions.all()):
