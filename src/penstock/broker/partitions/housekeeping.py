@@ -77,14 +77,14 @@ class Housekeeping:
         delete_offset = log.start_offset
         if outlived:
             delete_offset = max(outlived[-1].end_offset, delete_offset)
-        must_save = delete_offset > max(log.first_offset, partition.producers_saved_offset)
+        must_save = delete_offset > max(log.first_offset, partition.saved_producers.offset)
         if must_save:
             # What retention takes away must not be all that is known of a producer.
             self._partitions.save_producers(partition)
-        delete_offset = min(delete_offset, partition.producers_saved_offset)
+        delete_offset = min(delete_offset, partition.saved_producers.offset)
         if delete_offset > log.first_offset:
             self._delete(partition, delete_offset, outlived, now_ms)
-        if partition.rolls_saved != log.writer.rolls:
+        if partition.saved_producers.rolls != log.writer.rolls:
             # Once for each segment that is sealed, and again where there was no room for it.
             self._partitions.save_producers(partition)
 

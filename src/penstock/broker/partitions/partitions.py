@@ -284,7 +284,7 @@ class Partitions:
         partition = Partition(
             name, topic_id, config, replica, recover_producers, self._clock, self._wakings
         )
-        partition.has_namesake = lambda: any(
+        partition.sequences.has_namesake = lambda: any(
             deleted.name == topic.name for deleted in self.deleted_topics()
         )
         partition.when_led = partial(_tell_led, self._leadership_watchers, partition)
