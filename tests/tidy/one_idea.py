@@ -41,7 +41,6 @@ SEVERAL: Final = {
     "broker.delivery.shared.partition.Share": "Leases, what is saved of them, and the burying.",
     "broker.delivery.shared.partitions.Shares": "The table of shares, and how they are opened.",
     "broker.groups.coordinator.GroupCoordinator": "The seat at a topic, and the groups in it.",
-    "broker.partitions.partitions.Partitions": "The table of partitions, and how they are opened.",
     "client.client.Client": "The verbs, and the connection that they share.",
     "client.consuming.consumer.Consumer": "Reading, and what the reader says of each message.",
     "client.consuming.membership.Membership": "Heartbeats, what is held, and what is told of it.",
