@@ -47,7 +47,6 @@ SEVERAL: Final = {
     "client.producing.sender.Sender": "Batches on their way, and the identity they go under.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "client.sharing.consumer.SharedConsumer": "Reading, and what the reader says of each message.",
-    "registry.metaserver.client.MetaRegistry": "What a registry offers, and the session behind it.",
     "registry.zookeeper.client.ZooKeeperRegistry": (
         "What a registry offers, and the session behind it."
     ),
