@@ -47,8 +47,5 @@ SEVERAL: Final = {
     "client.producing.sender.Sender": "Batches on their way, and the identity they go under.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "client.sharing.consumer.SharedConsumer": "Reading, and what the reader says of each message.",
-    "registry.zookeeper.client.ZooKeeperRegistry": (
-        "What a registry offers, and the session behind it."
-    ),
     "replication.replica.replica.Replica": "A copy that is alone, and one that has peers.",
 }

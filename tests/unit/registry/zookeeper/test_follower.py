@@ -3,7 +3,7 @@ real one, in tests/system."""
 
 from __future__ import annotations
 
-from penstock.registry.zookeeper.client import _StalePaths
+from penstock.registry.zookeeper.follower import _StalePaths
 
 
 def test_stale_paths_are_gathered_until_they_are_taken() -> None:
