@@ -14,12 +14,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from penstock.broker.context import Context
-from penstock.broker.delivery.shared.partition import Ask, Leased, Outcomes, Settled
+from penstock.broker.delivery.shared.partition import Ask, Leased, Outcomes
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import find_partition
 from penstock.broker.kafka.share_messages import (
-    LeaseFacts,
     PartitionOutcome,
     Settlements,
     acknowledge_response,
@@ -39,7 +38,6 @@ from penstock.broker.kafka.share_sessions import (
 )
 from penstock.broker.partitions.leaders import NO_BROKER, NO_TERM
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.delivery.shared_settings import Settlement
 from penstock.model.errors import (
     InvalidTopic,
     NotLeader,
@@ -192,7 +190,7 @@ class _Fetch:
         pieces = sorted(zip(leased.firsts, range(len(leased.payload)), strict=True))
         records = b"".join(leased.payload[index] for _, index in pieces)
         outcome = self._outcomes.setdefault(key, PartitionOutcome())
-        outcome.leases = [LeaseFacts(*lease) for lease in leased.leases]
+        outcome.leases = leased.leases
         outcome.records = memoryview(records)
         self._left_messages -= sum(last - first + 1 for first, last, _ in leased.leases)
         self._left_bytes -= len(records)
@@ -302,10 +300,7 @@ def _settle(
             member.group,
             partition,
             member.member_id,
-            [
-                Settled(first, last, Settlement(kind), reason=reason)
-                for first, last, kind, reason in ranges
-            ],
+            ranges,
             partial(told, key),
         )
     one_done()
