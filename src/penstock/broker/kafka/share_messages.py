@@ -23,10 +23,11 @@ from penstock.protocol.kafka.codec import Payload
 from penstock.protocol.kafka.errors import code_and_message
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
+from penstock.protocol.kafka.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch
 from penstock.protocol.kafka.schema import NO_RECORDS
 
 Request = fetching.ShareFetchRequest | acknowledging.ShareAcknowledgeRequest
-Batch = fetching.AcknowledgementBatch | acknowledging.AcknowledgementBatch
 
 _RENEW: Final = 4
 # By Kafka's numbers; with the reason that dead letters of its consumers have, who say none. What
@@ -97,7 +98,7 @@ def settlements(request: Request) -> dict[Key, Settlements]:
     found: dict[Key, Settlements] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            batches: Sequence[Batch] = partition.acknowledgement_batches
+            batches: Sequence[AcknowledgementBatch] = partition.acknowledgement_batches
             if not batches:
                 continue
             key = (topic.topic_id, partition.partition_index)
@@ -114,7 +115,7 @@ def settlements(request: Request) -> dict[Key, Settlements]:
     return found
 
 
-def _settlements(batches: Sequence[Batch], may_renew: bool) -> list[Settled]:
+def _settlements(batches: Sequence[AcknowledgementBatch], may_renew: bool) -> list[Settled]:
     settled: list[Settled] = []
     end = 0
     for batch in batches:
@@ -170,7 +171,7 @@ class PartitionOutcome:
 def fetch_response(
     outcomes: Mapping[Key, PartitionOutcome],
     lease_ms: int,
-    endpoints: Sequence[fetching.NodeEndpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> fetching.ShareFetchResponse:
     """outcomes: of the partitions about which there is something to say."""
     responses = [
@@ -187,7 +188,7 @@ def fetch_response(
 def acknowledge_response(
     outcomes: Mapping[Key, PartitionOutcome],
     lease_ms: int,
-    endpoints: Sequence[acknowledging.NodeEndpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> acknowledging.ShareAcknowledgeResponse:
     responses = [
         acknowledging.ShareAcknowledgeTopicResponse(
@@ -218,7 +219,7 @@ def _fetched(number: int, outcome: PartitionOutcome) -> fetching.PartitionData:
         error_message=message,
         acknowledge_error_code=settle_code,
         acknowledge_error_message=settle_message,
-        current_leader=fetching.LeaderIdAndEpoch(*outcome.leader),
+        current_leader=LeaderIdAndEpoch(*outcome.leader),
         records=outcome.records,
         acquired_records=list(_acquired(outcome.leases)),
     )
@@ -234,5 +235,5 @@ def _acquired(leases: Iterable[Lease]) -> Iterator[fetching.AcquiredRecords]:
 
 def _acknowledged(number: int, outcome: PartitionOutcome) -> acknowledging.PartitionData:
     code, message = code_and_message(outcome.error or outcome.settle_error)
-    leader = acknowledging.LeaderIdAndEpoch(*outcome.leader)
+    leader = LeaderIdAndEpoch(*outcome.leader)
     return acknowledging.PartitionData(number, code, message, leader)

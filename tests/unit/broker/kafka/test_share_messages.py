@@ -24,6 +24,7 @@ from penstock.model.errors import InvalidGroup, InvalidRequest, NotLeader, Unkno
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
 
 TOPIC, OTHER = b"a" * 16, b"b" * 16
 ACKNOWLEDGE = Settlement.ACKNOWLEDGE
@@ -36,7 +37,7 @@ NOT_FOUND = "Not found by its consumer in what it was sent."
 
 def acknowledging_all(*batches: tuple[int, int, list[int]], **how: Any) -> Any:
     """A request that settles messages of one partition."""
-    made = [acknowledging.AcknowledgementBatch(*batch) for batch in batches]
+    made = [fetching.AcknowledgementBatch(*batch) for batch in batches]
     topic = acknowledging.AcknowledgeTopic(TOPIC, [acknowledging.AcknowledgePartition(3, made)])
     return acknowledging.ShareAcknowledgeRequest("g", "m", 1, topics=[topic], **how)
 
@@ -193,7 +194,7 @@ class TestAnswers:
             (OTHER, 1): PartitionOutcome(error=NotLeader("Elsewhere."), leader=(2, 7)),
             (TOPIC, 2): PartitionOutcome(),
         }
-        endpoints = [fetching.NodeEndpoint(2, "host", 9092)]
+        endpoints = [NodeEndpoint(2, "host", 9092)]
         answer = fetch_response(outcomes, 30_000, endpoints)
         assert (answer.error_code, answer.acquisition_lock_timeout_ms) == (0, 30_000)
         assert answer.node_endpoints == endpoints
@@ -227,4 +228,4 @@ class TestAnswers:
             ErrorCode.INVALID_RECORD_STATE,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ]
-        assert topic.partitions[2].current_leader == acknowledging.LeaderIdAndEpoch(2, 7)
+        assert topic.partitions[2].current_leader == fetching.LeaderIdAndEpoch(2, 7)

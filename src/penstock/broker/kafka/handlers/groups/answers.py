@@ -25,10 +25,11 @@ from penstock.model.errors import (
     UnavailableError,
 )
 from penstock.protocol.kafka.errors import ErrorCode, code_of
+from penstock.protocol.kafka.messages import consumer_group_describe as describing
+from penstock.protocol.kafka.messages import consumer_group_heartbeat as heartbeats
 from penstock.registry.image import ClusterImage
 
 GroupT = TypeVar("GroupT")
-TopicT = TypeVar("TopicT")
 
 
 def group_code(error: PenstockError) -> ErrorCode:
@@ -67,12 +68,7 @@ def describe_each(
     context.groups.ask(answer, lambda groups: [described(groups, name) for name in wanted])
 
 
-def tell_member(
-    call: Call,
-    response: Callable[..., object],
-    make_assignment: Callable[[list[TopicT]], object],
-    make_topic: Callable[[bytes, tuple[int, ...]], TopicT],
-) -> Answer:
+def tell_member(call: Call, response: Callable[..., object]) -> Answer:
     """What answers a heartbeat, in the words of its API."""
 
     def answer(what: object) -> None:
@@ -80,30 +76,32 @@ def tell_member(
             call.answer(response(error_code=group_code(what), error_message=what.message))
             return
         assert isinstance(what, ConsumerHeartbeatAnswer | ShareHeartbeatAnswer), what
-        assigned = what.assignment
-        topics = [
-            make_topic(bytes.fromhex(topic), numbers) for topic, numbers in (assigned or {}).items()
-        ]
+        assigned = None
+        if what.assignment is not None:
+            assigned = heartbeats.Assignment(
+                [
+                    heartbeats.TopicPartitions(bytes.fromhex(topic), numbers)
+                    for topic, numbers in what.assignment.items()
+                ]
+            )
         call.answer(
             response(
                 member_id=what.member_id,
                 member_epoch=what.member_epoch,
                 heartbeat_interval_ms=what.heartbeat_interval_ms,
-                assignment=None if assigned is None else make_assignment(topics),
+                assignment=assigned,
             )
         )
 
     return answer
 
 
-def named(
-    image: ClusterImage,
-    partitions: Assignment,
-    make_topic: Callable[[bytes, str, tuple[int, ...]], TopicT],
-) -> list[TopicT]:
+def named(image: ClusterImage, partitions: Assignment) -> describing.Assignment:
     """With the topics' names; a topic that was deleted meanwhile has none."""
     ids = ((bytes.fromhex(topic), numbers) for topic, numbers in partitions.items())
-    return [
-        make_topic(topic_id, image.names_by_id.get(topic_id, ""), numbers)
-        for topic_id, numbers in ids
-    ]
+    return describing.Assignment(
+        [
+            describing.TopicPartitions(topic_id, image.names_by_id.get(topic_id, ""), numbers)
+            for topic_id, numbers in ids
+        ]
+    )

@@ -11,7 +11,6 @@ from penstock.broker.kafka.handlers.groups.answers import (
     named,
     tell_member,
 )
-from penstock.coordination.group.assignors.assignment import Assignment as Partitions
 from penstock.coordination.group.assignors.assignment import collect
 from penstock.coordination.group.consumer.messages import (
     ConsumerGroupDescription,
@@ -22,10 +21,8 @@ from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.ids import TopicId
 from penstock.protocol.kafka.messages import consumer_group_describe as describing
 from penstock.protocol.kafka.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from penstock.registry.image import ClusterImage
 
@@ -39,7 +36,7 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
         raise InvalidRequest("The member id is empty: a member makes its own (KIP-1082).")
     heartbeat = _heartbeat(call, request)
 
-    answer = tell_member(call, ConsumerGroupHeartbeatResponse, Assignment, TopicPartitions)
+    answer = tell_member(call, ConsumerGroupHeartbeatResponse)
     context.groups.submit(
         answer,
         lambda groups, now_ms: groups.consumer_heartbeat(
@@ -114,11 +111,7 @@ def _member(image: ClusterImage, member: ConsumerMemberDescription) -> describin
         client_host=member.client_host,
         subscribed_topic_names=member.topic_names,
         subscribed_topic_regex=member.topic_pattern,
-        assignment=_assignment(image, member.assigned),
-        target_assignment=_assignment(image, member.target),
+        assignment=named(image, member.assigned),
+        target_assignment=named(image, member.target),
         member_type=_CONSUMER_MEMBER,
     )
-
-
-def _assignment(image: ClusterImage, partitions: Partitions) -> describing.Assignment:
-    return describing.Assignment(named(image, partitions, describing.TopicPartitions))

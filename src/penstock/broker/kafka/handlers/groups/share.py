@@ -21,10 +21,8 @@ from penstock.coordination.group.shared.messages import (
 from penstock.model.errors import PenstockError
 from penstock.protocol.kafka.messages import share_group_describe as describing
 from penstock.protocol.kafka.messages.share_group_heartbeat import (
-    Assignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from penstock.registry.image import ClusterImage
 
@@ -43,7 +41,7 @@ def share_group_heartbeat(context: Context, call: Call) -> None:
         topic_names=None if names is None else frozenset(names),
     )
 
-    answer = tell_member(call, ShareGroupHeartbeatResponse, Assignment, TopicPartitions)
+    answer = tell_member(call, ShareGroupHeartbeatResponse)
     context.groups.submit(
         answer,
         lambda groups, now_ms: groups.shared.heartbeat(
@@ -88,5 +86,5 @@ def _member(image: ClusterImage, member: ShareMemberDescription) -> describing.M
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=member.topic_names,
-        assignment=describing.Assignment(named(image, member.assigned, describing.TopicPartitions)),
+        assignment=named(image, member.assigned),
     )

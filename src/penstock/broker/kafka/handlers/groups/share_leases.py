@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from penstock.broker.context import Context
 from penstock.broker.delivery.shared.partition import Ask, Leased, Outcomes
@@ -52,8 +52,7 @@ from penstock.model.limits import FETCH_WAIT_MS_MAX, SHARE_FETCH_BYTES_MAX
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
-
-Endpoint = TypeVar("Endpoint")
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
 
 # What a consumer should know at once, of all that passes: it looks for the leader then. Of the
 # rest Java's consumer makes an exception, so there are just no messages for now.
@@ -100,7 +99,7 @@ def share_acknowledge(
     def answer() -> None:
         if epoch == FINAL_EPOCH:
             _end(context, call, session)
-        endpoints = _endpoints(context, outcomes, acknowledging.NodeEndpoint)
+        endpoints = _endpoints(context, outcomes)
         call.answer(acknowledge_response(outcomes, session.lease_ms, endpoints))
 
     _settle(context, member, settled, outcomes, answer)
@@ -235,7 +234,7 @@ class _Fetch:
         self._call.session.forget(self)
         if self._request.share_session_epoch == FINAL_EPOCH:
             _end(self._context, self._call, self._session)
-        endpoints = _endpoints(self._context, self._outcomes, fetching.NodeEndpoint)
+        endpoints = _endpoints(self._context, self._outcomes)
         self._call.answer(fetch_response(self._outcomes, self._session.lease_ms, endpoints))
 
 
@@ -334,14 +333,12 @@ def _leader(context: Context, key: Key, error: PenstockError) -> tuple[int, int]
     return NO_BROKER, NO_TERM
 
 
-def _endpoints(
-    context: Context,
-    outcomes: Mapping[Key, PartitionOutcome],
-    make: Callable[[int, str, int], Endpoint],
-) -> list[Endpoint]:
+def _endpoints(context: Context, outcomes: Mapping[Key, PartitionOutcome]) -> list[NodeEndpoint]:
     """Of the brokers that the answer names."""
     named = {outcome.leader[0] for outcome in outcomes.values()} - {NO_BROKER}
     if not named:
         return []
     brokers = context.leaders.brokers.values()
-    return [make(each.id, *host_and_port(each.address)) for each in brokers if each.id in named]
+    return [
+        NodeEndpoint(each.id, *host_and_port(each.address)) for each in brokers if each.id in named
+    ]
