@@ -23,7 +23,7 @@ from penstock.coordination.group.exclusivity import (
     ClaimGranted,
     ClaimHolder,
     ClaimRequest,
-    ProducerClaims,
+    ExclusiveTopics,
 )
 from penstock.coordination.group.records import read_key
 from penstock.model.errors import PenstockError
@@ -34,7 +34,7 @@ class ClaimsScript:
     """The claims of one coordinator after the other."""
 
     def __init__(self) -> None:
-        self._claims = ProducerClaims()
+        self._claims = ExclusiveTopics()
         self._log: list[Record] = []
         self._now_ms = 1_000_000
         self._told: dict[tuple[str, str], int] = {}
@@ -84,7 +84,7 @@ class ClaimsScript:
 
     def _restart(self) -> str:
         """From the log, and from a checkpoint: both lead to the same."""
-        claims, copy = ProducerClaims(), ProducerClaims()
+        claims, copy = ExclusiveTopics(), ExclusiveTopics()
         for record in self._log:
             claims.apply(read_key(record.key).topic, record.value)
         for key, value in self._claims.records():

@@ -72,8 +72,8 @@ NAMED: Final = (
     ),
     one(
         "lost session ignored",
-        "registry/zookeeper/client.py",
-        '        if state != "connected":\n            self._lease.end()',
+        "registry/zookeeper/follower.py",
+        '        if state != "connected":\n            self.lease.end()',
         '        if state != "connected":',
         _ZOOKEEPER_TESTS,
     ),

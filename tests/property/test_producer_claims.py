@@ -23,7 +23,7 @@ from penstock.coordination.group.exclusivity import (
     ClaimGranted,
     ClaimHolder,
     ClaimRequest,
-    ProducerClaims,
+    ExclusiveTopics,
 )
 from penstock.coordination.group.records import read_key
 from penstock.coordination.producers.exclusivity import ClaimView, Verdict
@@ -111,7 +111,7 @@ class Coordinator:
         self.world = world
         self.term = term
         self.clock = Clock(world)
-        self.claims = ProducerClaims()
+        self.claims = ExclusiveTopics()
         for record in world.log:
             self.claims.apply(read_key(record.key).topic, record.value)
         self.claims.restored(self.clock.now_ms())

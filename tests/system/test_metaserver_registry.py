@@ -30,21 +30,21 @@ async def test_a_broker_that_starts_again_need_not_wait_for_its_old_session(
 ) -> None:
     """The folder is the same, so the process of before is gone."""
     async with cluster.opened(1) as before:
-        for task in before._tasks:
+        for task in before._session._tasks:
             task.cancel()
         async with cluster.opened() as again:
             await asyncio.wait_for(again.register_broker(broker(1)), 1)
             assert list(again.image.brokers) == [1]
-            before._broker = None  # it was killed: it takes no leave
+            before._session._broker = None  # it was killed: it takes no leave
 
 
 async def test_a_broker_of_another_cluster_is_refused(cluster: MetaQuorum, tmp_path: Path) -> None:
     """The addresses lead to other servers than those that the broker knows."""
     with MetaQuorum(tmp_path / "other", 1) as other:
         async with cluster.opened(1) as one, other.opened(2):
-            one._link._config = other.config
-            await one._link.close()
-            one._link._is_closed = False
+            one._session.link._config = other.config
+            await one._session.link.close()
+            one._session.link._is_closed = False
             with pytest.raises(InvalidConfig, match="the broker belongs to cluster of 1"):
                 await one.create_topic("orders", 1, {})
             assert one.image.cluster_id == "cluster of 1"

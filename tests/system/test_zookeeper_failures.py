@@ -44,7 +44,7 @@ def config(server: ZooKeeperServer) -> ZooKeeperConfig:
 
 def expire(registry: ZooKeeperRegistry) -> None:
     """End the registry's session behind its back: somebody with the same session closes it."""
-    client: Any = registry._session._client
+    client: Any = registry._follower.session._client
     double = KazooClient(hosts=client.hosts[0][0] + ":" + str(client.hosts[0][1]),
                          client_id=client.client_id)  # fmt: skip
     double.start()
@@ -57,9 +57,9 @@ async def test_a_broker_whose_session_expired_registers_anew_and_is_not_controll
 ) -> None:
     async with opened(config, 1) as one, opened(config, 2) as two:
         topic = await one.create_topic("orders", 1, {})
-        old_session = one._session.id
+        old_session = one._follower.session.id
         await asyncio.to_thread(expire, one)
-        await eventually(lambda: one._session.id not in (None, old_session))
+        await eventually(lambda: one._follower.session.id not in (None, old_session))
         await eventually(lambda: leads(two))
         await eventually(lambda: list(one.image.brokers) == list(two.image.brokers) == [1, 2])
         assert not leads(one), "the other was there first"
@@ -74,9 +74,9 @@ async def test_the_only_broker_is_controller_again_after_its_session_expired(
     async with opened(config, 1) as one:
         told: list[ClusterImage] = []
         one.watch(told.append)
-        old_session = one._session.id
+        old_session = one._follower.session.id
         await asyncio.to_thread(expire, one)
-        await eventually(lambda: one._session.id not in (None, old_session))
+        await eventually(lambda: one._follower.session.id not in (None, old_session))
         await eventually(lambda: leads(one))
         await eventually(lambda: one.image.controller == 1 and list(one.image.brokers) == [1])
 
@@ -87,9 +87,9 @@ async def test_who_has_no_connection_is_not_controller_from_that_moment_on(
     async with opened(config, 1) as one:
         for state in (KazooState.SUSPENDED, KazooState.LOST):
             assert leads(one)
-            one._session._hear_state(state)
+            one._follower.session._hear_state(state)
             assert not leads(one), "not only when the lease is over"
-            one._session._hear_state(KazooState.CONNECTED)
+            one._follower.session._hear_state(KazooState.CONNECTED)
             await eventually(lambda: leads(one))
 
 
@@ -243,7 +243,7 @@ async def test_zookeeper_that_stands_still(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_an_answer_that_is_none_is_not_the_end(config: ZooKeeperConfig) -> None:
     async with opened(config, 1) as one:
-        connection = one._session._client._connection
+        connection = one._follower.session._client._connection
         reading = connection._read_socket
 
         def nonsense(read_timeout: float) -> None:

@@ -159,8 +159,8 @@ async def test_a_broker_that_starts_again_need_not_wait_for_its_old_session(
     """The folder is the same, so the process of before is gone."""
     slow = replace(config, session_timeout_ms=30_000)
     async with opened(slow, 1) as before:
-        assert before._tending is not None
-        before._tending.cancel()
+        assert before._follower._tending is not None
+        before._follower._tending.cancel()
         async with opened(config) as again:
             await asyncio.wait_for(again.register_broker(broker(1)), 10)
             assert list(again.image.brokers) == [1]
@@ -171,7 +171,7 @@ async def test_a_change_is_not_made_to_a_topic_that_was_made_anew(config: ZooKee
     """Its znode counts versions from 0 again, so the version alone would not tell."""
     async with opened(config, 1) as one, opened(config, 2) as two:
         old = await one.create_topic("orders", 1, {})
-        session = one._session
+        session = one._follower.session
         commit = session.commit
 
         def after_others(operations: list[Operation]) -> bool:
@@ -196,7 +196,7 @@ async def make_anew(registry: ZooKeeperRegistry) -> None:
 
 async def test_a_change_whose_answer_was_lost_is_made_once(config: ZooKeeperConfig) -> None:
     async with opened(config, 1) as one:
-        session = one._session
+        session = one._follower.session
         commit = session.commit
 
         def unheard(operations: list[Operation]) -> bool:

@@ -36,23 +36,16 @@ ONE_IDEA: Final = {
 }
 
 SEVERAL: Final = {
-    "broker.cluster.movement.Movement": "Steps of membership, and the sweep that finds them.",
     "broker.delay.deliverer.Deliverer": "Reading what is due, handing it out, and its counts.",
     "broker.delivery.push.stream.PushStream": "A stream as its client sees it, and its timer.",
     "broker.delivery.shared.partition.Share": "Leases, what is saved of them, and the burying.",
     "broker.delivery.shared.partitions.Shares": "The table of shares, and how they are opened.",
     "broker.groups.coordinator.GroupCoordinator": "The seat at a topic, and the groups in it.",
-    "broker.partitions.partition.Partition": "Admission, producers and readers of a partition.",
-    "broker.partitions.partitions.Partitions": "The table of partitions, and how they are opened.",
     "client.client.Client": "The verbs, and the connection that they share.",
     "client.consuming.consumer.Consumer": "Reading, and what the reader says of each message.",
     "client.consuming.membership.Membership": "Heartbeats, what is held, and what is told of it.",
     "client.producing.sender.Sender": "Batches on their way, and the identity they go under.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "client.sharing.consumer.SharedConsumer": "Reading, and what the reader says of each message.",
-    "registry.metaserver.client.MetaRegistry": "What a registry offers, and the session behind it.",
-    "registry.zookeeper.client.ZooKeeperRegistry": (
-        "What a registry offers, and the session behind it."
-    ),
     "replication.replica.replica.Replica": "A copy that is alone, and one that has peers.",
 }

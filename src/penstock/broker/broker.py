@@ -15,7 +15,6 @@ from typing import Self
 
 from penstock.broker.carrier.destination import NoChannels
 from penstock.broker.clients.clients import Clients
-from penstock.broker.clients.fetch_sessions import FetchSessions
 from penstock.broker.clients.session import Session
 from penstock.broker.cluster.handover import hand_over
 from penstock.broker.cluster.work import start_cluster_work
@@ -31,8 +30,10 @@ from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_con
 from penstock.broker.groups.log import GroupLog
 from penstock.broker.groups.questions import Questions
 from penstock.broker.handlers.groups.members import groups_of
-from penstock.broker.joining import Company, alone, join
+from penstock.broker.joining import Joined, alone, join
+from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
+from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.broker.partitions.compaction import Compactor
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.leaders import Leaders
@@ -99,10 +100,10 @@ class Broker:
         if config.registry:
             await server.start()
             starting.push_async_callback(server.close)
-            company = await join(starting, ground, self._address(server))
+            joined = await join(starting, ground, self._address(server))
         else:
-            company = alone(ground)
-        context = await self._open(starting, ground, company)
+            joined = alone(ground)
+        context = await self._open(starting, ground, joined)
         ground.clients.groups_of = partial(groups_of, context)
         self._start_keeping(starting, context.partitions, ground.flusher)
 
@@ -115,9 +116,9 @@ class Broker:
         starting.callback(context.groups.begin_closing)
         starting.callback(context.staging.begin_closing)
         starting.callback(context.delivery.shares.begin_closing)
-        if company.peering is not None:
+        if joined.peering is not None:
             starting.push_async_callback(
-                hand_over, context.partitions, company.peering, ground.driver, clock
+                hand_over, context.partitions, joined.peering, ground.driver, clock
             )
         dispatcher.let_clients(context)
         if not config.registry:
@@ -127,7 +128,7 @@ class Broker:
                 host=config.host,
                 directory=ground.meta.directory_id,
             )
-            await company.registry.register_broker(here)
+            await joined.registry.register_broker(here)
 
     def _address(self, server: Server) -> str:
         """Where clients and other brokers reach this one."""
@@ -158,16 +159,16 @@ class Broker:
         )
 
     async def _open(
-        self, starting: contextlib.AsyncExitStack, ground: Ground, company: Company
+        self, starting: contextlib.AsyncExitStack, ground: Ground, joined: Joined
     ) -> Context:
         """The partitions, and what stands on them."""
-        config, clock, registry = self.config, self._clock, company.registry
+        config, clock, registry = self.config, self._clock, joined.registry
         driver, flusher, me = ground.driver, ground.flusher, BrokerId(config.broker_id)
-        replicas = None if company.peering is None else company.peering.replicas
-        channels = NoChannels() if company.peering is None else company.peering.links
-        partitions = Partitions(ground.data, company.around, replicas)
+        replicas = None if joined.peering is None else joined.peering.replicas
+        channels = NoChannels() if joined.peering is None else joined.peering.links
+        partitions = Partitions(ground.data, joined.around, replicas)
         assignment = Assignment(config, me, registry, partitions)
-        leaders = Leaders(me, registry, partitions, clock, replicas, company.known)
+        leaders = Leaders(me, registry, partitions, clock, replicas, joined.known)
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
@@ -206,17 +207,16 @@ class Broker:
             topics=topics,
             groups=groups,
             groups_client=groups_client,
-            producer_ids=_start_producer_ids(starting, company),
-            fetch_sessions=FetchSessions(clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1),
+            producer_ids=_start_producer_ids(starting, joined),
             staging=staging,
             clients=ground.clients,
             channels=channels,
             delivery=delivery,
             cluster=start_cluster_work(
                 starting,
-                company.around,
+                joined.around,
                 registry,
-                company.peering,
+                joined.peering,
                 partitions,
                 assignment,
                 leaders,
@@ -231,8 +231,8 @@ class Broker:
         loop, clock = asyncio.get_running_loop(), self._clock
         interval_s = self.config.retention_check_ms / 1000
         housekeeping = Housekeeping(partitions, flusher, clock, interval_s)
-        keeping = loop.create_task(housekeeping.run())
-        starting.push_async_callback(_cancel, keeping)
+        housekeeping.rounds.start()
+        starting.push_async_callback(housekeeping.rounds.stop)
         compaction_thread = ThreadFlusher(loop, 1)
         compaction_thread.start()
         starting.callback(compaction_thread.stop)
@@ -242,6 +242,8 @@ class Broker:
 
     def _make_server(self, ground: Ground, dispatcher: Dispatcher) -> Server:
         config, driver = self.config, ground.driver
+        fetch_sessions = FetchSessions(self._clock.now_ms, lambda: secrets.randbelow(2**31 - 1) + 1)
+        share_sessions = ShareSessions()
 
         def make_native(connection: Connection) -> Channel:
             session = Session(
@@ -258,6 +260,8 @@ class Broker:
                 dispatcher.kafka,
                 on_read_end=driver.end_turn,
                 frame_bytes_max=config.frame_bytes_max,
+                fetch_sessions=fetch_sessions,
+                share_sessions=share_sessions,
             )
 
         def make_session(connection: Connection) -> ProtocolSwitch:
@@ -277,15 +281,9 @@ class Broker:
         )
 
 
-def _start_producer_ids(starting: contextlib.AsyncExitStack, company: Company) -> ProducerIds:
-    producer_ids = ProducerIds(company.registry)
-    if company.peering is not None:  # a registry of its own is never away
+def _start_producer_ids(starting: contextlib.AsyncExitStack, joined: Joined) -> ProducerIds:
+    producer_ids = ProducerIds(joined.registry)
+    if joined.peering is not None:  # a registry of its own is never away
         producer_ids.start()
         starting.push_async_callback(producer_ids.stop)
     return producer_ids
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

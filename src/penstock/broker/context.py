@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from penstock.broker.carrier.destination import Channels
 from penstock.broker.clients.clients import Clients
-from penstock.broker.clients.fetch_sessions import FetchSessions
 from penstock.broker.cluster.work import ClusterWork
 from penstock.broker.config import BrokerConfig
 from penstock.broker.delivery.work import DeliveryWork
@@ -38,7 +37,6 @@ class Context:
     groups: GroupCoordinator
     groups_client: GroupsClient
     producer_ids: ProducerIds
-    fetch_sessions: FetchSessions
     staging: StagingCoordinator
     cluster: ClusterWork
     clients: Clients

@@ -16,9 +16,9 @@ from penstock.broker.data_folder import Meta
 from penstock.model.errors import Busy, PenstockError, UnknownCall
 from penstock.net.clock import Clock
 from penstock.raft.membership import Node
-from penstock.replication.disk.complaints import Complaints
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Flusher
+from penstock.replication.disk.refusals import Refusals
 from penstock.replication.parcels.parcel import Parcel
 from penstock.replication.replica.transport import TIMING, Peers, Surroundings
 from penstock.storage.files.files import Directory
@@ -74,7 +74,7 @@ class Ground:
             clock=self.clock,
             peers=peers,
             timing=TIMING,
-            disk=Complaints(f"The disk of {self.data.path}"),
+            disk=Refusals(f"The disk of {self.data.path}"),
             # With every message of a leader: ten times as fast as a secret, which it is not.
             draw_delay_ms=lambda: random.randrange(TIMING.election_ms),  # noqa: S311
         )

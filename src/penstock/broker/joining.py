@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.config import META
 from penstock.broker.data_folder import Meta, check_alone, check_member, join_cluster
@@ -32,7 +32,9 @@ from penstock.replication.replica.transport import NoPeers, Surroundings
 from penstock.storage.files.files import Directory
 
 if TYPE_CHECKING:
+    from penstock.registry.metaserver.client import MetaRegistry
     from penstock.registry.metaserver.server import MetaServer
+    from penstock.registry.zookeeper.client import ZooKeeperRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +44,8 @@ _REGISTRY_PATIENCE_S: Final = 60.0
 _REGISTRY_RETRY_S: Final = 0.5
 
 
-class ClusterRegistry(Registry, Protocol):
-    """One that is reached over the network."""
-
-    async def open(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Company:
+class Joined:
     """A registry, and who else has copies of what this broker has."""
 
     registry: Registry
@@ -60,7 +56,7 @@ class Company:
     """The other brokers, also those that the registry has lost."""
 
 
-def alone(ground: Ground) -> Company:
+def alone(ground: Ground) -> Joined:
     """R-REP-6: nothing to start, nobody to talk to."""
     meta = ground.meta
     check_alone(ground.data, meta)
@@ -68,10 +64,10 @@ def alone(ground: Ground) -> Company:
     registry = EmbeddedRegistry(
         ground.data, BrokerId(meta.broker_id), meta.cluster_id, directory=meta.directory_id
     )
-    return Company(registry=registry, around=ground.surroundings(NoPeers()))
+    return Joined(registry=registry, around=ground.surroundings(NoPeers()))
 
 
-async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str) -> Company:
+async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str) -> Joined:
     """Become a broker of a cluster. What it starts is stopped by the stack; RegistryUnavailable,
     InvalidConfig."""
     config, meta = ground.config, ground.meta
@@ -90,28 +86,28 @@ async def join(starting: contextlib.AsyncExitStack, ground: Ground, address: str
     check_member(ground.data, meta, registry.image.cluster_id)
     await _bring_along(ground.data, meta, registry)
     # From here on it cannot be alone again.
-    joined = join_cluster(ground.data, meta, registry.image.cluster_id)
-    ground.cluster_id = joined.cluster_id
+    member = join_cluster(ground.data, meta, registry.image.cluster_id)
+    ground.cluster_id = member.cluster_id
     starting.push_async_callback(peering.stop)
-    acquaintances = Acquaintances(BrokerId(joined.broker_id), peering.know)
-    acquaintances.follow(registry.image)
-    registry.watch(acquaintances.follow)
+    others = OtherBrokers(BrokerId(member.broker_id), peering.know)
+    others.follow(registry.image)
+    registry.watch(others.follow)
     await registry.register_broker(
         BrokerImage(
-            id=BrokerId(joined.broker_id),
+            id=BrokerId(member.broker_id),
             address=address,
             host=config.host,
-            directory=joined.directory_id,
+            directory=member.directory_id,
             place=ground.place,
         )
     )
     # Not before it is known that no other process goes by this broker's name.
     peering.start()
-    return Company(
+    return Joined(
         registry=registry,
         around=ground.surroundings(peering.replicas),
         peering=peering,
-        known=lambda: acquaintances.known,
+        known=lambda: others.known,
     )
 
 
@@ -132,7 +128,7 @@ async def _start_meta_server(starting: contextlib.AsyncExitStack, ground: Ground
     return server
 
 
-async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) -> ClusterRegistry:
+async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) -> Registry:
     """Wait for the registry: whole clusters start at once, and their registries with them."""
     give_up_at = ground.clock.monotonic() + _REGISTRY_PATIENCE_S
     while True:
@@ -149,7 +145,7 @@ async def _open_registry(starting: contextlib.AsyncExitStack, ground: Ground) ->
             return registry
 
 
-def _make_registry(ground: Ground) -> ClusterRegistry:
+def _make_registry(ground: Ground) -> MetaRegistry | ZooKeeperRegistry:
     """The broker's own cluster id is for a cluster that does not exist yet."""
     config, cluster_id = ground.config, ground.meta.cluster_id
     may_make = not ground.meta.is_member
@@ -185,7 +181,7 @@ async def _bring_along(data: Directory, meta: Meta, registry: Registry) -> None:
     retire(data)
 
 
-class Acquaintances:
+class OtherBrokers:
     """The other brokers, and where they are: those that live, and those that are out of the
     registry's reach but may have copies. They go on being talked to, since replicas need no
     registry."""

@@ -1,37 +1,21 @@
 """Changes of facts as JSON, for a log and for the wire: written compactly, read with suspicion.
 
-A change says its kind. Not what it does: `registry.facts` applies it. The invariant: what is read
-back is what was written, and any other fields raise an error that `json_fields.decoded` turns into
-CorruptFacts.
+One row for each kind of change. Not what a change does: `registry.facts` applies it. The invariant:
+what is read back is what was written, and any other fields raise an error that
+`json_fields.decoded` turns into CorruptFacts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple
 
 from penstock.model.ids import BrokerId, TopicId, check_topic_name
 from penstock.model.limits import BROKER_ID_MAX, MOVES_PER_CHANGE_MAX, PARTITIONS_PER_TOPIC_MAX
 from penstock.model.topic_config import INT64_MAX
-from penstock.registry.facts import (
-    AddPartitions,
-    Adopt,
-    BeginDeletion,
-    Change,
-    ChangeBrokerSettings,
-    ChangeSettings,
-    ChangeTargets,
-    CreateTopic,
-    DrainBroker,
-    ExpireBroker,
-    FinishDeletion,
-    Move,
-    RegisterBroker,
-    Replicas,
-    ReserveProducerIds,
-    Seen,
-)
+from penstock.registry import facts
+from penstock.registry.facts import Change, Move, Replicas, Seen
 from penstock.registry.facts_json import (
     ID_DIGITS,
     broker_fields,
@@ -49,167 +33,54 @@ from penstock.registry.facts_json import (
 from penstock.registry.json_fields import Fields, checked_number, flag, hexadecimal, list_of, number
 
 
+class _Form(NamedTuple):
+    """How one field of a change is written, and read from the document's fields by its name."""
+
+    read: Callable[[Fields, str], Any]
+    write: Callable[[Any], Any] = lambda value: value
+    may_lack: bool = False
+    """Whether None is not written at all, which earlier versions understand."""
+
+
 def change_fields(change: Change) -> dict[str, Any]:
     """The change as a document's fields, with its kind."""
-    match change:
-        case RegisterBroker():
-            return {"kind": "register_broker", **broker_fields(change.broker)}
-        case ExpireBroker():
-            return {"kind": "expire_broker", "node": node_entry(change.node)}
-        case DrainBroker():
-            return {
-                "kind": "drain_broker",
-                "broker": change.broker,
-                "is_drained": change.is_drained,
-            }
-        case ChangeBrokerSettings():
-            return {
-                "kind": "change_broker_settings",
-                "broker": change.broker,
-                "settings": dict(change.settings),
-                "seen": dict(change.seen),
-            }
-        case ReserveProducerIds():
-            return {"kind": "reserve_producer_ids", "count": change.count}
-        case Adopt():
-            return {"kind": "adopt", "facts": facts_fields(change.facts)}
-        case _:
-            return _topic_change_fields(change)
-
-
-def _topic_change_fields(
-    change: CreateTopic
-    | BeginDeletion
-    | FinishDeletion
-    | ChangeSettings
-    | AddPartitions
-    | ChangeTargets,
-) -> dict[str, Any]:
-    match change:
-        case CreateTopic():
-            return {
-                "kind": "create_topic",
-                "name": change.name,
-                "id": change.id,
-                "settings": dict(change.settings),
-                "placement": change.placement,
-            }
-        case BeginDeletion():
-            deletion = None if change.deletion is None else deletion_fields(change.deletion)
-            fields = {"kind": "begin_deletion", "name": change.name, "deletion": deletion}
-            return fields if change.last_term is None else fields | {"last_term": change.last_term}
-        case FinishDeletion():
-            return {"kind": "finish_deletion", "name": change.name, "id": change.id}
-        case ChangeSettings():
-            return {
-                "kind": "change_settings",
-                "name": change.name,
-                "settings": dict(change.settings),
-                "version": change.version,
-            }
-        case AddPartitions():
-            return {
-                "kind": "add_partitions",
-                "name": change.name,
-                "first": change.first,
-                "placement": change.placement,
-            }
-        case ChangeTargets():
-            return {"kind": "change_targets", "moves": change.moves, "seen": dict(change.seen)}
-        case _:
-            assert_never(change)
+    kind, forms = _KINDS_BY_TYPE[type(change)]
+    fields: dict[str, Any] = {"kind": kind}
+    if isinstance(change, facts.RegisterBroker):
+        return fields | broker_fields(change.broker)
+    for name, form in forms.items():
+        value = getattr(change, name)
+        if value is not None or not form.may_lack:
+            fields[name] = None if value is None else form.write(value)
+    return fields
 
 
 def read_change(fields: Fields) -> Change:
     """The change that the fields tell of; an error of Python's own if they tell of none."""
-    reader = _READERS.get(fields["kind"])
-    if reader is None:
+    kind = _KINDS.get(fields["kind"])
+    if kind is None:
         raise ValueError(f"there is no change of the kind {fields['kind']!r}")
-    return reader(fields)
+    make, forms = kind
+    if make is facts.RegisterBroker:
+        return facts.RegisterBroker(broker=read_broker(fields))
+    values = {
+        name: form.read(fields, name)
+        for name, form in forms.items()
+        if name in fields or not form.may_lack
+    }
+    return make(**values)
 
 
-def _register(fields: Fields) -> Change:
-    return RegisterBroker(broker=read_broker(fields))
+def _number(most: int) -> _Form:
+    return _Form(lambda fields, name: number(fields, name, most))
 
 
-def _expire(fields: Fields) -> Change:
-    return ExpireBroker(node=read_node(fields["node"]))
+def _value(read: Callable[[Any], Any], write: Callable[[Any], Any] = lambda value: value) -> _Form:
+    return _Form(lambda fields, name: read(fields[name]), write)
 
 
-def _drain(fields: Fields) -> Change:
-    broker = BrokerId(number(fields, "broker", BROKER_ID_MAX))
-    return DrainBroker(broker=broker, is_drained=flag(fields, "is_drained"))
-
-
-def _change_broker_settings(fields: Fields) -> Change:
-    return ChangeBrokerSettings(
-        broker=read_broker_name(fields["broker"]),
-        settings=read_settings(fields["settings"]),
-        seen=read_settings(fields["seen"]),
-    )
-
-
-def _reserve(fields: Fields) -> Change:
-    count = number(fields, "count", BROKER_ID_MAX)
-    if not count:
-        raise ValueError("no producer ids are reserved")
-    return ReserveProducerIds(count=count)
-
-
-def _adopt(fields: Fields) -> Change:
-    return Adopt(facts=read_facts(fields["facts"]))
-
-
-def _create(fields: Fields) -> Change:
-    return CreateTopic(
-        name=_name(fields["name"]),
-        id=_topic_id(fields["id"]),
-        settings=read_settings(fields["settings"]),
-        placement=_placement(fields),
-    )
-
-
-def _begin_deletion(fields: Fields) -> Change:
-    deletion = fields["deletion"]
-    return BeginDeletion(
-        name=_name(fields["name"]),
-        deletion=None if deletion is None else read_deletion(deletion),
-        last_term=number(fields, "last_term", INT64_MAX) if "last_term" in fields else None,
-    )
-
-
-def _finish_deletion(fields: Fields) -> Change:
-    return FinishDeletion(name=_name(fields["name"]), id=_topic_id(fields["id"]))
-
-
-def _change_settings(fields: Fields) -> Change:
-    version = fields["version"]
-    return ChangeSettings(
-        name=_name(fields["name"]),
-        settings=read_settings(fields["settings"]),
-        version=None if version is None else checked_number(version, "version", INT64_MAX),
-    )
-
-
-def _add_partitions(fields: Fields) -> Change:
-    return AddPartitions(
-        name=_name(fields["name"]),
-        first=number(fields, "first", PARTITIONS_PER_TOPIC_MAX),
-        placement=_placement(fields),
-    )
-
-
-def _change_targets(fields: Fields) -> Change:
-    moves = []
-    for name, partition, replicas in list_of(fields, "moves", MOVES_PER_CHANGE_MAX):
-        place = checked_number(partition, "a partition", PARTITIONS_PER_TOPIC_MAX)
-        moves.append(Move(_name(name), place, read_replicas(replicas)))
-    seen = {}
-    for name, (topic_id, version) in fields["seen"].items():
-        seen[_name(name)] = Seen(
-            _topic_id(topic_id), checked_number(version, "a version", INT64_MAX)
-        )
-    return ChangeTargets(moves=tuple(moves), seen=seen)
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
 
 
 def _name(text: object) -> str:
@@ -220,26 +91,98 @@ def _topic_id(text: object) -> TopicId:
     return TopicId(hexadecimal(text, ID_DIGITS))
 
 
-def _placement(fields: Fields) -> tuple[Replicas, ...]:
-    placement = tuple(map(read_replicas, list_of(fields, "placement", PARTITIONS_PER_TOPIC_MAX)))
+def _version(value: object) -> int:
+    return checked_number(value, "a version", INT64_MAX)
+
+
+def _count(fields: Fields, name: str) -> int:
+    count = number(fields, name, BROKER_ID_MAX)
+    if not count:
+        raise ValueError("no producer ids are reserved")
+    return count
+
+
+def _placement(fields: Fields, name: str) -> tuple[Replicas, ...]:
+    placement = tuple(map(read_replicas, list_of(fields, name, PARTITIONS_PER_TOPIC_MAX)))
     if not placement:
         raise ValueError("no partitions are placed")
     return placement
 
 
-_READERS: Final[Mapping[str, Callable[[Fields], Change]]] = MappingProxyType(
+def _moves(fields: Fields, name: str) -> tuple[Move, ...]:
+    return tuple(
+        Move(
+            _name(topic),
+            checked_number(partition, "a partition", PARTITIONS_PER_TOPIC_MAX),
+            read_replicas(replicas),
+        )
+        for topic, partition, replicas in list_of(fields, name, MOVES_PER_CHANGE_MAX)
+    )
+
+
+def _seen(topics: Any) -> dict[str, Seen]:
+    return {
+        _name(name): Seen(_topic_id(topic_id), _version(version))
+        for name, (topic_id, version) in topics.items()
+    }
+
+
+_NAME: Final = _value(_name)
+_TOPIC_ID: Final = _value(_topic_id)
+_SETTINGS: Final = _value(read_settings, dict)
+
+_KINDS: Final[Mapping[str, tuple[Callable[..., Change], Mapping[str, _Form]]]] = MappingProxyType(
     {
-        "register_broker": _register,
-        "expire_broker": _expire,
-        "drain_broker": _drain,
-        "change_broker_settings": _change_broker_settings,
-        "reserve_producer_ids": _reserve,
-        "adopt": _adopt,
-        "create_topic": _create,
-        "begin_deletion": _begin_deletion,
-        "finish_deletion": _finish_deletion,
-        "change_settings": _change_settings,
-        "add_partitions": _add_partitions,
-        "change_targets": _change_targets,
+        # Its fields are the broker's, beside the kind.
+        "register_broker": (facts.RegisterBroker, {}),
+        "expire_broker": (facts.ExpireBroker, {"node": _value(read_node, node_entry)}),
+        "drain_broker": (
+            facts.DrainBroker,
+            {
+                "broker": _Form(lambda fields, name: BrokerId(number(fields, name, BROKER_ID_MAX))),
+                "is_drained": _Form(flag),
+            },
+        ),
+        "change_broker_settings": (
+            facts.ChangeBrokerSettings,
+            {"broker": _value(read_broker_name), "settings": _SETTINGS, "seen": _SETTINGS},
+        ),
+        "reserve_producer_ids": (facts.ReserveProducerIds, {"count": _Form(_count)}),
+        "adopt": (facts.Adopt, {"facts": _value(read_facts, facts_fields)}),
+        "create_topic": (
+            facts.CreateTopic,
+            {
+                "name": _NAME,
+                "id": _TOPIC_ID,
+                "settings": _SETTINGS,
+                "placement": _Form(_placement),
+            },
+        ),
+        "begin_deletion": (
+            facts.BeginDeletion,
+            {
+                "name": _NAME,
+                "deletion": _value(_or_none(read_deletion), deletion_fields),
+                "last_term": _number(INT64_MAX)._replace(may_lack=True),
+            },
+        ),
+        "finish_deletion": (facts.FinishDeletion, {"name": _NAME, "id": _TOPIC_ID}),
+        "change_settings": (
+            facts.ChangeSettings,
+            {"name": _NAME, "settings": _SETTINGS, "version": _value(_or_none(_version))},
+        ),
+        "add_partitions": (
+            facts.AddPartitions,
+            {
+                "name": _NAME,
+                "first": _number(PARTITIONS_PER_TOPIC_MAX),
+                "placement": _Form(_placement),
+            },
+        ),
+        "change_targets": (
+            facts.ChangeTargets,
+            {"moves": _Form(_moves), "seen": _value(_seen, dict)},
+        ),
     }
 )
+_KINDS_BY_TYPE: Final = {make: (kind, forms) for kind, (make, forms) in _KINDS.items()}

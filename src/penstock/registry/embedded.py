@@ -13,10 +13,9 @@ import logging
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.model.errors import CorruptLog, InvalidRequest, StorageError
+from penstock.model.errors import CorruptLog, InvalidRequest, PenstockError, StorageError
 from penstock.model.ids import BrokerId, TopicId
-from penstock.model.removal import DeletedPartition, DeletedTopic
-from penstock.registry.changing import ChangingRegistry
+from penstock.registry.api import Registry
 from penstock.registry.facts import (
     Adopt,
     Change,
@@ -27,8 +26,10 @@ from penstock.registry.facts import (
 )
 from penstock.registry.facts_json import (
     broker_settings_fields,
+    deletion_fields,
     first_term_fields,
     read_broker_settings,
+    read_deletion,
     read_first_term,
 )
 from penstock.registry.image import BrokerImage, PartitionImage, TopicImage, placed
@@ -41,8 +42,8 @@ logger = logging.getLogger(__name__)
 _JOURNAL: Final = "registry.journal"
 
 
-class EmbeddedRegistry(ChangingRegistry):
-    """Implements `registry.api.Registry` for one broker."""
+class EmbeddedRegistry(Registry):
+    """Of one broker."""
 
     def __init__(
         self, data: Directory, broker_id: BrokerId, cluster_id: str, *, directory: int = 0
@@ -146,11 +147,11 @@ class EmbeddedRegistry(ChangingRegistry):
                     for topic in (_topic(entry, self._here) for entry in fields["topics"])
                 },
                 # Earlier versions did not remember them.
-                deleted_topics=tuple(map(_deletion, fields.get("deleted_topics", ()))),
+                deleted_topics=tuple(map(read_deletion, fields.get("deleted_topics", ()))),
                 first_term=read_first_term(fields),
                 broker_settings=read_broker_settings(fields),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, PenstockError) as error:
             raise CorruptLog(
                 f"{_JOURNAL} cannot be understood ({error!r}): it was written by another version."
             ) from error
@@ -181,15 +182,7 @@ def _encoded(facts: Facts) -> bytes:
                 }
                 for topic in facts.topics.values()
             ],
-            "deleted_topics": [
-                {
-                    "name": topic.name,
-                    "id": topic.topic_id,
-                    "at_ms": topic.at_ms,
-                    "partitions": topic.partitions,
-                }
-                for topic in facts.deleted_topics
-            ],
+            "deleted_topics": [deletion_fields(each) for each in facts.deleted_topics],
             **first_term_fields(facts.first_term),
             **broker_settings_fields(facts.broker_settings),
         }
@@ -204,15 +197,4 @@ def _topic(entry: dict[str, Any], here: PartitionImage) -> TopicImage:
         settings={str(key): str(value) for key, value in entry["settings"].items()},
         deleting=bool(entry["deleting"]),
         first_term=read_first_term(entry),
-    )
-
-
-def _deletion(entry: dict[str, Any]) -> DeletedTopic:
-    return DeletedTopic(
-        name=str(entry["name"]),
-        topic_id=str(entry["id"]),
-        at_ms=int(entry["at_ms"]),
-        partitions=tuple(
-            DeletedPartition(*map(int, partition)) for partition in entry["partitions"]
-        ),
     )

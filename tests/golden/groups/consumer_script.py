@@ -26,10 +26,10 @@ from dataclasses import replace
 
 from penstock.coordination.group.assignors.assignment import Assignment
 from penstock.coordination.group.consumer.messages import (
-    Claims,
     ConsumerGroupConfig,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
+    ManualPartitions,
 )
 from penstock.coordination.group.effects import Effects
 from penstock.model.errors import PenstockError
@@ -183,7 +183,7 @@ def _parse_assignment(text: str) -> Assignment:
     return assignment
 
 
-def _parse_claims(text: str) -> Claims:
+def _parse_claims(text: str) -> ManualPartitions:
     """orders:0,1/payments:0, or nothing"""
     return tuple(
         sorted(

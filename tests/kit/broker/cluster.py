@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from penstock.broker.cluster.copy_removal import Departures
+from penstock.broker.cluster.copy_removal import CopyRemoval
 from penstock.broker.cluster.movement import Movement
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partition import Partition
@@ -79,7 +79,7 @@ class Life:
         self.assignment = Assignment(IN_CLUSTER, me, registry, self.partitions)
         self.leaders = Leaders(me, registry, self.partitions, clock, self.replicas)
         self.movement = Movement(node, registry, self.partitions, self.replicas, self.driver, clock)
-        self.departures = Departures(
+        self.copy_removal = CopyRemoval(
             registry, self.partitions, self.assignment, self.leaders, self.replicas
         )
 
@@ -97,7 +97,7 @@ class Life:
 
     async def _tend(self) -> None:
         await self.assignment.follow()
-        await self.departures.look()
+        await self.copy_removal.look()
 
     def send(self, parcel: Parcel) -> None:
         """replication.replicas.Transport"""

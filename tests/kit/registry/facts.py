@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.model.ids import BrokerId, TopicId
 from penstock.registry.api import Registry
-from penstock.registry.changing import ChangingRegistry
 from penstock.registry.facts import Change, Facts, Move, RegisterBroker, Replicas, apply
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
 
@@ -77,7 +76,7 @@ def spread(loads: Sequence[int]) -> int:
     return max(loads) - min(loads)
 
 
-class SharedFacts(ChangingRegistry):
+class SharedFacts(Registry):
     """The registry of a cluster in memory: every change holds at once."""
 
     def __init__(self, brokers: Iterable[BrokerImage]) -> None:

@@ -52,7 +52,7 @@ def compact(
         return False
     if choice is None:
         return False
-    if partition.producers_saved_offset < choice.end_offset:
+    if partition.saved_producers.offset < choice.end_offset:
         save_producers()
         return False
     compaction = Compaction(

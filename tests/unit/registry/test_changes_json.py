@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -64,6 +64,10 @@ CHANGES: list[Change] = [
 
 def read(data: bytes) -> Change:
     return decoded(data, "The change", read_change)
+
+
+def test_every_change_is_among_those_that_are_shown() -> None:
+    assert {type(change) for change in CHANGES} == set(get_args(Change))
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)

@@ -31,4 +31,4 @@ def append_staged(
     if partition.config.timestamp_type == "append":
         stamp_append_time(batch, clock.now_ms())
         header = read_header(batch)
-    partition.append_sequenced(header, batch, append)
+    partition.sequences.append(header, batch, append)

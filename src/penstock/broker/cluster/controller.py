@@ -9,12 +9,11 @@ a crash could leave half done.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from typing import Final
 
 from penstock.broker.cluster.changes import ClusterChanges, Moved
+from penstock.broker.turns.rounds import Rounds
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicId, is_internal
 from penstock.net.clock import Clock
@@ -47,24 +46,11 @@ class Controller:
         self._deleting_since: dict[TopicId, float] = {}
         # By what could not be done, so that it is said once.
         self._complaints: dict[str, str] = {}
-        self._task: asyncio.Task[None] | None = None
+        self.rounds = Rounds("The controller", self._go_round, _LOOK_S)
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            try:
-                await self.look()
-            except Exception:
-                logger.exception("The controller failed in a way nobody foresaw")
+    async def _go_round(self) -> float:
+        await self.look()
+        return _LOOK_S
 
     async def look(self) -> None:
         """Do all that is to be done now. What cannot be keeps nothing else back."""

@@ -8,8 +8,6 @@ data, of what is removed.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from typing import Final
 
@@ -17,6 +15,7 @@ from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.topics.assignment import Assignment
+from penstock.broker.turns.rounds import Rounds
 from penstock.model.errors import StorageError
 from penstock.raft.state import SavedState
 from penstock.registry.api import Registry
@@ -29,7 +28,7 @@ logger = logging.getLogger(__name__)
 _LOOK_S: Final = 0.5
 
 
-class Departures:
+class CopyRemoval:
     """One per broker of a cluster."""
 
     def __init__(
@@ -45,30 +44,16 @@ class Departures:
         self._assignment = assignment
         self._leaders = leaders
         self._replicas = replicas
-        self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._registry.watch(self._on_image)
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        self.rounds = Rounds("Removing copies", self._go_round, _LOOK_S)
+        registry.watch(self._on_image)
+        self._on_image(registry.image)
 
     def _on_image(self, image: ClusterImage) -> None:
         del image  # by then there may be a later one
-        self._woken.set()
+        self.rounds.wake()
 
-    async def _run(self) -> None:
-        while True:
-            self._woken.clear()
-            if await self.look():
-                await asyncio.sleep(_LOOK_S)
-            else:
-                await self._woken.wait()
+    async def _go_round(self) -> float | None:
+        return _LOOK_S if await self.look() else None
 
     async def look(self) -> bool:
         """Remove what may go; whether there was anything that is to."""

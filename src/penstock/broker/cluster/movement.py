@@ -2,9 +2,9 @@
 
 The registry has each partition's target; its leader changes the membership, a step at a time, each
 step decided by what is there now (`raft.reconfiguration`). So a crash needs no clean-up: whoever
-leads next goes on. It also gives leadership back to the preferred broker, once that one has been in
-sync for a while. Not the plans (`registry.placement`), and not the removal of copies that are none
-any more (`broker.cluster.copy_removal`).
+leads next goes on. It also has the preferred broker lead again (`preferred_leaders` says when). Not
+the plans (`registry.placement`), and not the removal of copies that are none any more
+(`broker.cluster.copy_removal`).
 
 It costs nothing while nothing moves: all partitions are looked at when the registry's image has
 changed, and every few seconds; often only those that are under way, which are a few at a time. The
@@ -13,14 +13,14 @@ invariant: what is changed here is led here, and one change at a time is not com
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections import Counter
 from typing import Final, NamedTuple
 
+from penstock.broker.cluster.preferred_leaders import Led, PreferredLeaders
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.turns.rounds import Rounds
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import LEADERS_RETURNED_MAX, PARTITIONS_CATCHING_UP_MAX
 from penstock.net.clock import Clock
@@ -30,7 +30,6 @@ from penstock.registry.api import Registry
 from penstock.registry.image import ClusterImage, PartitionImage
 from penstock.replication.disk.driver import Driver
 from penstock.replication.peers.replicas import Replicas
-from penstock.replication.replica.participant import Participant
 
 logger = logging.getLogger(__name__)
 
@@ -39,18 +38,6 @@ _LOOK_S: Final = 0.05
 _SWEEP_S: Final = 2.0
 # So long after a step the next one is soon to be expected.
 _EXPECTED_S: Final = 1.0
-# A preferred leader that has been in sync for so long is not about to fail again.
-_STEADY_S: Final = 10.0
-# Between two attempts to let another lead: each keeps producers waiting.
-_HAND_OVER_AGAIN_S: Final = 5.0
-
-
-class _Led(NamedTuple):
-    """A partition that this broker leads, and where it should be."""
-
-    partition: Partition
-    participant: Participant
-    placement: PartitionImage
 
 
 class _Reached(NamedTuple):
@@ -90,16 +77,9 @@ class Movement:
         self._moving: dict[TopicPartition, float] = {}
         self._queued: dict[int, dict[TopicPartition, None]] = {}
         self._reached: dict[TopicPartition, _Reached] = {}
-        # Since when the preferred leader is in sync, and when another was last asked to lead.
-        self._steady_since: dict[TopicPartition, float] = {}
-        self._handed_over: dict[TopicPartition, float] = {}
+        self._preferred = PreferredLeaders(me)
         self._sweep_at = 0.0
-        self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self.attend()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.rounds = Rounds("Moving partitions", self._go_round, _LOOK_S)
 
     def attend(self) -> None:
         """From now on know what `look` has to look at."""
@@ -107,24 +87,9 @@ class Movement:
         self._on_image(self._registry.image)
         self._partitions.watch_leadership(self._on_leadership)
 
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except Exception:
-                # A bug of ours must not end all movement; what is under way is looked at again.
-                logger.exception("Moving partitions failed in a way nobody foresaw")
-            patience_s = _LOOK_S if self._moving or self._changed else _SWEEP_S
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(patience_s):
-                    await self._woken.wait()
-            self._woken.clear()
+    async def _go_round(self) -> float:
+        self.look()
+        return _LOOK_S if self._moving or self._changed else _SWEEP_S
 
     def look(self) -> None:
         """Take all steps that can be taken now."""
@@ -166,22 +131,22 @@ class Movement:
         if alive != self._alive:
             self._alive = alive
         self._sweep_at = 0.0
-        self._woken.set()
+        self.rounds.wake()
 
     def _on_leadership(self, partition: Partition, is_leader: bool) -> None:
         if is_leader:
             # It has yet to hear how far the others are.
             self._moving[partition.name] = self._clock.monotonic()
-            self._woken.set()
+            self.rounds.wake()
         else:
-            self._steady_since.pop(partition.name, None)
+            self._preferred.not_led(partition.name)
 
-    def _find(self, name: TopicPartition) -> _Led | None:
+    def _find(self, name: TopicPartition) -> Led | None:
         """The partition, if it is led here and is to be somewhere."""
         partition = self._partitions.get(*name)
         return None if partition is None else self._led(partition)
 
-    def _led(self, partition: Partition) -> _Led | None:
+    def _led(self, partition: Partition) -> Led | None:
         topic = self._registry.image.topics.get(partition.name.topic)
         number = partition.name.partition
         participant = self._replicas.find(partition.replica.partition)
@@ -194,13 +159,16 @@ class Movement:
             or number >= len(topic.partitions)
         ):
             return None
-        return _Led(partition, participant, topic.partitions[number])
+        return Led(partition, participant, topic.partitions[number])
 
     def _sweep(self, now: float) -> None:
         """Find what is not where it should be, or is not led by whom it should be."""
         returned = 0
         partitions = self._partitions.all()
-        self._forget(len(partitions))
+        self._preferred.forget_gone(len(partitions), self._is_gone)
+        if len(self._reached) > len(partitions):
+            for name in filter(self._is_gone, list(self._reached)):
+                del self._reached[name]
         for partition in partitions:
             name = partition.name
             if not partition.replica.is_leader or (led := self._led(partition)) is None:
@@ -210,24 +178,15 @@ class Movement:
             reached = self._reached.get(name)
             if reached is None or not reached.is_same(seen):
                 self._changed[name] = None
-            elif self._is_return_due(led, now) and returned < LEADERS_RETURNED_MAX:
+                continue
+            preferred = self._alive.get(led.placement.replicas[0])
+            is_due = self._preferred.is_due(led, preferred, now)
+            if is_due and preferred is not None and returned < LEADERS_RETURNED_MAX:
                 returned += 1
-                self._hand_over(led, self._alive[led.placement.replicas[0]], now)
+                self._preferred.hand_over(led, preferred, now)
 
-    def _forget(self, count: int) -> None:
-        """What was noted of partitions that are gone must not pile up."""
-        for noted in (self._reached, self._steady_since, self._handed_over):
-            if len(noted) > count:
-                for name in [name for name in noted if self._partitions.get(*name) is None]:
-                    del noted[name]
-
-    def _is_return_due(self, led: _Led, now: float) -> bool:
-        """Whether the preferred leader should lead instead (R-REP-7)."""
-        name, preferred = led.partition.name, self._alive.get(led.placement.replicas[0])
-        if preferred == self._me or preferred not in led.partition.replica.in_sync:
-            self._steady_since.pop(name, None)
-            return False
-        return now - self._steady_since.setdefault(name, now) >= _STEADY_S
+    def _is_gone(self, name: TopicPartition) -> bool:
+        return self._partitions.get(*name) is None
 
     def _learning(self) -> Counter[int]:
         """How many partitions each broker is being caught up with."""
@@ -266,7 +225,7 @@ class Movement:
         else:
             self._take(led, step, learning, now)
 
-    def _situation(self, led: _Led, membership: Membership) -> Situation:
+    def _situation(self, led: Led, membership: Membership) -> Situation:
         return Situation(
             me=self._me,
             target=led.placement.replicas,
@@ -276,23 +235,16 @@ class Movement:
             caught_up=led.participant.learned(round(self._clock.monotonic() * 1000)),
         )
 
-    def _take(self, led: _Led, step: Step, learning: Counter[int], now: float) -> None:
+    def _take(self, led: Led, step: Step, learning: Counter[int], now: float) -> None:
         name, participant = led.partition.name, led.participant
         if step.kind is Kind.HAND_OVER:
-            self._hand_over(led, step.node, now)
+            self._preferred.hand_over(led, step.node, now)
         else:
             if participant.change_membership(step.after(participant.membership)):
                 logger.debug("%s, broker %s: %s", name, step.node, step.kind.value)
             learning[step.node.broker] += step.kind is Kind.ADD
         self._moving[name] = now
 
-    def _arrived(self, led: _Led, membership: Membership) -> None:
+    def _arrived(self, led: Led, membership: Membership) -> None:
         name = led.partition.name
         self._reached[name] = _Reached(membership, led.placement, self._alive)
-
-    def _hand_over(self, led: _Led, node: Node, now: float) -> None:
-        name = led.partition.name
-        if now - self._handed_over.get(name, -_HAND_OVER_AGAIN_S) >= _HAND_OVER_AGAIN_S:
-            self._handed_over[name] = now
-            self._steady_since.pop(name, None)
-            led.participant.transfer(node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.broker.cluster.changes import ClusterChanges
 from penstock.broker.cluster.controller import Controller
-from penstock.broker.cluster.copy_removal import Departures
+from penstock.broker.cluster.copy_removal import CopyRemoval
 from penstock.broker.cluster.elections import Elections
 from penstock.broker.cluster.movement import Movement
 from penstock.broker.cluster.view import ClusterView
@@ -57,10 +57,11 @@ def start_cluster_work(
             clock,
             internal_replication_factor=internal_replication_factor,
         )
-        departures = Departures(registry, partitions, assignment, leaders, peering.replicas)
-        for part in (departures, movement, controller):
-            part.start()
-            starting.push_async_callback(part.stop)
+        copy_removal = CopyRemoval(registry, partitions, assignment, leaders, peering.replicas)
+        movement.attend()
+        for part in (copy_removal, movement, controller):
+            part.rounds.start()
+            starting.push_async_callback(part.rounds.stop)
     return ClusterWork(
         changes=changes,
         elections=Elections(me, registry, partitions, leaders, clock, movement, peering),

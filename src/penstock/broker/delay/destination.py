@@ -114,13 +114,13 @@ def append_due(
 ) -> None:
     """On the leader: append the batch if it is the next one; its bytes are needed until the turn
     ends. header: of the batch."""
-    last = partition.producers.last_batch(producer_id)
+    last = partition.sequences.producers.last_batch(producer_id)
     if header is not None and batch is not None and _follows(header, last):
         if partition.config.timestamp_type == "append":
             stamp_append_time(batch, clock.now_ms())
             header = read_header(batch)
         after = Stand(True, _count(header.producer_epoch, header.last_sequence))
-        partition.append_sequenced(header, batch, _Appended(after, told))
+        partition.sequences.append(header, batch, _Appended(after, told))
         return
     replica = partition.replica
     if replica.failure is not None:

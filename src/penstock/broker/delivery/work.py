@@ -17,7 +17,6 @@ from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
 from penstock.broker.delivery.push.streams import Pushes
 from penstock.broker.delivery.shared.partitions import Shares
-from penstock.broker.delivery.shared.sessions import ShareSessions
 from penstock.broker.groups.client import GroupsClient
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.producers.exclusivity import Claims
@@ -37,7 +36,6 @@ class DeliveryWork:
     fair_turns: FairTurns
     openings: Openings
     shares: Shares
-    share_sessions: ShareSessions
     pushes: Pushes
     claims: Claims
     delays: DelayCoordinator
@@ -74,7 +72,6 @@ def start_delivery_work(
         fair_turns=fair_turns,
         openings=openings,
         shares=shares,
-        share_sessions=ShareSessions(),
         pushes=Pushes(config, parts.clock),
         claims=claims,
         delays=delays,

@@ -81,7 +81,7 @@ class Questions:
     async def check_claim(self, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
         holder: ClaimHolder = await decided(
             self.groups,
-            lambda groups, ticket, _: groups.table.claims.check(ticket, request.topic_id),
+            lambda groups, ticket, _: groups.table.exclusive_topics.check(ticket, request.topic_id),
         )
         return pb.CheckClaimResponse(
             claim=holder.claim, client_name=holder.client_name, valid_ms=CLAIM_VALID_MS

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Protocol
 
+from penstock.broker.kafka.fetch_sessions import FetchSessions
+from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.model.errors import PenstockError
 from penstock.net.connection import Connection
 from penstock.protocol.kafka.apis import Api
@@ -30,6 +32,12 @@ class Answers(Protocol):
 
     @property
     def is_reader(self) -> bool: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def share_sessions(self) -> ShareSessions: ...
 
     @property
     def principal(self) -> str | None: ...

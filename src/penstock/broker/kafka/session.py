@@ -17,6 +17,8 @@ from typing import Final, Protocol, cast
 
 from penstock.broker.clients.waiters import Waiters
 from penstock.broker.kafka.call import Call, Parts
+from penstock.broker.kafka.fetch_sessions import FetchSessions
+from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.model.errors import PenstockError, ProtocolError, StorageError, UnsupportedVersion
 from penstock.model.limits import KAFKA_PRODUCES_IN_FLIGHT_MAX, KAFKA_REQUEST_BYTES_MAX
 from penstock.net.connection import Connection, Pause
@@ -73,8 +75,10 @@ class KafkaSession(Waiters):
         "_loop",
         "_on_read_end",
         "connection",
+        "fetch_sessions",
         "is_reader",
         "principal",
+        "share_sessions",
     )
 
     def __init__(
@@ -84,9 +88,15 @@ class KafkaSession(Waiters):
         *,
         on_read_end: Callable[[], None],
         frame_bytes_max: int,
+        fetch_sessions: FetchSessions,
+        share_sessions: ShareSessions,
     ) -> None:
+        """fetch_sessions and share_sessions: those of all clients, for the handlers of what was
+        said on this connection."""
         super().__init__()
         self.connection = connection
+        self.fetch_sessions = fetch_sessions
+        self.share_sessions = share_sessions
         self._dispatch = dispatch
         self._on_read_end = on_read_end
         self._frame_bytes_max = frame_bytes_max

@@ -10,49 +10,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.broker.bounds import check_count
-from penstock.broker.delivery.shared.sessions import Key, Member
+from penstock.broker.delivery.shared.partition import Settled
+from penstock.broker.kafka.share_sessions import Key, Member
+from penstock.coordination.delivery.shared_settings import Lease, Settlement
 from penstock.coordination.group.offsets import check_group_name
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import MEMBER_NAME_LENGTH_MAX
-from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka.codec import Payload
 from penstock.protocol.kafka.errors import code_and_message
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
+from penstock.protocol.kafka.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch
 from penstock.protocol.kafka.schema import NO_RECORDS
 
 Request = fetching.ShareFetchRequest | acknowledging.ShareAcknowledgeRequest
-Batch = fetching.AcknowledgementBatch | acknowledging.AcknowledgementBatch
 
 _RENEW: Final = 4
 # By Kafka's numbers; with the reason that dead letters of its consumers have, who say none. What
 # Kafka calls released was an attempt: one that is released for ever must come to an end. So was a
 # gap. Kafka is done with that, since what it leases has holes; here a lease is of messages alone
 # (`ShareLog.payload`), and a consumer that did not find one has lost it.
-_KINDS: Final[Mapping[int, tuple[pb.SettleRequest.Kind, str]]] = {
-    0: (pb.SettleRequest.KIND_FAIL, "Not found by its consumer in what it was sent."),
-    1: (pb.SettleRequest.KIND_ACKNOWLEDGE, ""),
-    2: (pb.SettleRequest.KIND_FAIL, "Released by its consumer."),
-    3: (pb.SettleRequest.KIND_REJECT, "Rejected by its consumer."),
-    _RENEW: (pb.SettleRequest.KIND_EXTEND, ""),
+_KINDS: Final[Mapping[int, tuple[Settlement, str]]] = {
+    0: (Settlement.FAIL, "Not found by its consumer in what it was sent."),
+    1: (Settlement.ACKNOWLEDGE, ""),
+    2: (Settlement.FAIL, "Released by its consumer."),
+    3: (Settlement.REJECT, "Rejected by its consumer."),
+    _RENEW: (Settlement.EXTEND, ""),
 }
 _NO_LEADER: Final = -1
 _DELIVERY_COUNT_MAX: Final = 2**15 - 1
 
 
-class Settlement(NamedTuple):
-    """What became of leased messages, first to last."""
-
-    first: int
-    last: int
-    kind: pb.SettleRequest.Kind
-    reason: str = ""
-
-
-Settlements = Sequence[Settlement] | PenstockError
+Settlements = Sequence[Settled] | PenstockError
 """Of one partition, or why they cannot be understood."""
 
 
@@ -105,7 +98,7 @@ def settlements(request: Request) -> dict[Key, Settlements]:
     found: dict[Key, Settlements] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            batches: Sequence[Batch] = partition.acknowledgement_batches
+            batches: Sequence[AcknowledgementBatch] = partition.acknowledgement_batches
             if not batches:
                 continue
             key = (topic.topic_id, partition.partition_index)
@@ -122,8 +115,8 @@ def settlements(request: Request) -> dict[Key, Settlements]:
     return found
 
 
-def _settlements(batches: Sequence[Batch], may_renew: bool) -> list[Settlement]:
-    settled: list[Settlement] = []
+def _settlements(batches: Sequence[AcknowledgementBatch], may_renew: bool) -> list[Settled]:
+    settled: list[Settled] = []
     end = 0
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
@@ -142,36 +135,30 @@ def _settlements(batches: Sequence[Batch], may_renew: bool) -> list[Settlement]:
     return settled
 
 
-def _runs(first: int, last: int, types: Sequence[int], may_renew: bool) -> Iterator[Settlement]:
+def _runs(first: int, last: int, types: Sequence[int], may_renew: bool) -> Iterator[Settled]:
     """Neighbours of one kind together."""
     for number in set(types):
         if number not in _KINDS or (number == _RENEW and not may_renew):
             raise InvalidRequest(f"There is no acknowledgement of type {number} in this request.")
     if len(types) == 1:
-        yield Settlement(first, last, *_KINDS[types[0]])
+        kind, reason = _KINDS[types[0]]
+        yield Settled(first, last, kind, reason=reason)
         return
-    for outcome, run in groupby(_KINDS[number] for number in types):
+    for (kind, reason), run in groupby(_KINDS[number] for number in types):
         length = sum(1 for _ in run)
-        yield Settlement(first, first + length - 1, *outcome)
+        yield Settled(first, first + length - 1, kind, reason=reason)
         first += length
 
 
 # --- answers -----------------------------------------------------------------------------------
 
 
-class LeaseFacts(NamedTuple):
-    """Messages that the member holds now."""
-
-    first: int
-    last: int
-    attempt: int
-
-
 @dataclass(slots=True)
 class PartitionOutcome:
     """What there is to say of one partition of a request."""
 
-    leases: Sequence[LeaseFacts] = ()
+    leases: Sequence[Lease] = ()
+    """Messages that the member holds now."""
     records: memoryview | Payload = NO_RECORDS
     error: PenstockError | None = None
     """Why no messages can be had."""
@@ -184,7 +171,7 @@ class PartitionOutcome:
 def fetch_response(
     outcomes: Mapping[Key, PartitionOutcome],
     lease_ms: int,
-    endpoints: Sequence[fetching.NodeEndpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> fetching.ShareFetchResponse:
     """outcomes: of the partitions about which there is something to say."""
     responses = [
@@ -201,7 +188,7 @@ def fetch_response(
 def acknowledge_response(
     outcomes: Mapping[Key, PartitionOutcome],
     lease_ms: int,
-    endpoints: Sequence[acknowledging.NodeEndpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> acknowledging.ShareAcknowledgeResponse:
     responses = [
         acknowledging.ShareAcknowledgeTopicResponse(
@@ -232,13 +219,13 @@ def _fetched(number: int, outcome: PartitionOutcome) -> fetching.PartitionData:
         error_message=message,
         acknowledge_error_code=settle_code,
         acknowledge_error_message=settle_message,
-        current_leader=fetching.LeaderIdAndEpoch(*outcome.leader),
+        current_leader=LeaderIdAndEpoch(*outcome.leader),
         records=outcome.records,
         acquired_records=list(_acquired(outcome.leases)),
     )
 
 
-def _acquired(leases: Iterable[LeaseFacts]) -> Iterator[fetching.AcquiredRecords]:
+def _acquired(leases: Iterable[Lease]) -> Iterator[fetching.AcquiredRecords]:
     """In the order of the log, whatever order they were handed out in: consumers walk through both
     together."""
     for lease in sorted(leases):
@@ -248,5 +235,5 @@ def _acquired(leases: Iterable[LeaseFacts]) -> Iterator[fetching.AcquiredRecords
 
 def _acknowledged(number: int, outcome: PartitionOutcome) -> acknowledging.PartitionData:
     code, message = code_and_message(outcome.error or outcome.settle_error)
-    leader = acknowledging.LeaderIdAndEpoch(*outcome.leader)
+    leader = LeaderIdAndEpoch(*outcome.leader)
     return acknowledging.PartitionData(number, code, message, leader)

@@ -104,7 +104,7 @@ class Compactor:
         except StorageError as error:
             self._failed(partition, error)
             return None
-        if choice is not None and partition.producers_saved_offset < choice.end_offset:
+        if choice is not None and partition.saved_producers.offset < choice.end_offset:
             # What compaction takes away must not be all that is known of a producer.
             self._partitions.save_producers(partition)
             return None

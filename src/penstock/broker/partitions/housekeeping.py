@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.turns.rounds import Rounds
 from penstock.model.errors import StorageError
 from penstock.net.clock import Clock
 from penstock.replication.disk.flusher import Flusher
@@ -24,7 +25,7 @@ _PARTITIONS_AT_ONCE: Final = 50
 
 
 class Housekeeping:
-    """`run` is a task of the broker's."""
+    """Of all partitions of a broker."""
 
     def __init__(
         self,
@@ -37,11 +38,11 @@ class Housekeeping:
         self._flusher = flusher
         self._clock = clock
         self._interval_s = interval_s
+        self.rounds = Rounds("Housekeeping", self._go_round, interval_s)
 
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s)
-            await self.one_round()
+    async def _go_round(self) -> float:
+        await self.one_round()
+        return self._interval_s
 
     async def one_round(self) -> None:
         for number, partition in enumerate(self._partitions.all()):
@@ -76,14 +77,14 @@ class Housekeeping:
         delete_offset = log.start_offset
         if outlived:
             delete_offset = max(outlived[-1].end_offset, delete_offset)
-        must_save = delete_offset > max(log.first_offset, partition.producers_saved_offset)
+        must_save = delete_offset > max(log.first_offset, partition.saved_producers.offset)
         if must_save:
             # What retention takes away must not be all that is known of a producer.
             self._partitions.save_producers(partition)
-        delete_offset = min(delete_offset, partition.producers_saved_offset)
+        delete_offset = min(delete_offset, partition.saved_producers.offset)
         if delete_offset > log.first_offset:
             self._delete(partition, delete_offset, outlived, now_ms)
-        if partition.rolls_saved != log.writer.rolls:
+        if partition.saved_producers.rolls != log.writer.rolls:
             # Once for each segment that is sealed, and again where there was no room for it.
             self._partitions.save_producers(partition)
 

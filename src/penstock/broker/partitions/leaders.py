@@ -178,7 +178,7 @@ class Leaders:
         partition = self._partitions.get(topic, number)
         if partition is not None:
             with contextlib.suppress(BatchError):
-                partition.turn_away(check_produced(batch))
+                partition.sequences.turn_away(check_produced(batch))
 
     def as_deleted(self, topic: TopicImage) -> DeletedTopic:
         """What is remembered of the topic if it is deleted now."""

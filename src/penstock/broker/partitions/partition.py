@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.broker.partitions.admission import Admission, Opening
@@ -56,6 +57,140 @@ class Append(Protocol):
         """Everything is committed, or (with an error) some of it may never be."""
 
 
+@dataclass(slots=True)
+class SavedProducers:
+    """How far it is written down who produced."""
+
+    rolls: int
+    """How often the log had rolled then. What was found at start is good enough until it does."""
+    offset: int = -1
+    """What came before it in the log is no longer needed to know the producers."""
+    is_saving: bool = False
+
+
+class Sequences:
+    """The batches of idempotent producers in one partition: each is proposed once, however often it
+    is sent. All calls come from the event loop."""
+
+    def __init__(
+        self, replica: Replica, recover: Callable[[], ProducerState], clock: Clock
+    ) -> None:
+        """recover: who produced to the log, as the log tells it."""
+        self.producers = recover()
+        # Whether a topic of this name was deleted before this one was made.
+        self.has_namesake: Callable[[], bool] = bool
+        self._replica = replica
+        self._recover = recover
+        self._clock = clock
+        # What this turn recorded of producers, to be taken back if the write fails.
+        self.recorded: list[tuple[BatchHeader, ProducerEntry | None]] = []
+        self._refused = RefusedSequences()
+        # What is before it was written while another led, or before a start.
+        self._led_from = replica.log.next_offset
+
+    def append(
+        self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL
+    ) -> None:
+        """Propose the admitted batch of an idempotent producer, unless it is here already."""
+        original: int | None = None
+        try:
+            original = self.producers.check(header)
+        except OutOfOrderSequence:
+            self._check_none_awaited(header)
+            raise
+        except UnknownProducer:
+            self._check_none_awaited(header)
+            if not self._goes_on(header):
+                raise
+        if original is None:
+            append.base_offset = self._replica.propose(header, batch, append.finished, acks)
+            previous = self.producers.record(header, append.base_offset, self._clock.now_ms())
+            self.recorded.append((header, previous))
+            if self._refused:
+                self._refused.accept(header.producer_id)
+            return
+        append.base_offset = original
+        append.duplicate = True
+        if original == UNKNOWN_OFFSET:
+            # Somewhere before what is remembered, and all of that may be yet to be committed.
+            end_offset = self._replica.log.next_offset
+        else:
+            end_offset = original + header.last_offset_delta + 1
+        self._replica.when_committed(end_offset, append.finished)
+
+    def turn_away(self, header: BatchHeader) -> None:
+        """A producer's batch is refused for now, and may come again."""
+        if header.producer_id >= 0:
+            self._refuse(header)
+
+    def written(self, error: StorageError | None) -> None:
+        """What was recorded in this turn is in the file, or none of it is."""
+        if error is not None:
+            for header, previous in reversed(self.recorded):
+                self.producers.restore(header.producer_id, previous)
+                self._refuse(header)
+        self.recorded = []
+
+    def copied(self, headers: Sequence[BatchHeader]) -> None:
+        """These batches of another leader are in the file."""
+        for header in headers:
+            if header.producer_id >= 0:
+                self.producers.record_copy(header, header.base_offset, self._clock.now_ms())
+
+    def truncated(self, offset: int) -> None:
+        """The log ends there, and what was known of later batches is void."""
+        is_anew = offset == self._replica.log.first_offset
+        producers = None if is_anew else self.producers.before(offset)
+        # Where what is remembered does not tell, the disk does.
+        producers = self._recover() if producers is None else producers
+        for producer_id, epoch, sequence in self.producers.beyond(producers):
+            self._refused.refuse(producer_id, epoch, sequence, self._clock.now_ms())
+        self.producers = producers
+
+    def led(self) -> None:
+        """From here on it is this broker that writes."""
+        self._led_from = self._replica.log.next_offset
+
+    def _refuse(self, header: BatchHeader) -> None:
+        self._refused.refuse(
+            header.producer_id, header.producer_epoch, header.base_sequence, self._clock.now_ms()
+        )
+
+    def _goes_on(self, header: BatchHeader) -> bool:
+        """Whether a producer that is not known counts on from another topic, which had the name
+        before (KIP-360). It is asked to send again first: where the earliest that it has on its way
+        has not come, one behind it would pass for its beginning, and the earlier be lost."""
+        if (
+            header.producer_id >= COPY_PRODUCER_ID_MIN
+            # It may have written here, and was forgotten with what is gone.
+            or self._replica.log.start_offset > 0
+            or not self.has_namesake()
+        ):
+            return False
+        if self._refused.is_earliest(header):
+            return True
+        self._refuse(header)
+        raise Busy(
+            f"Producer {header.producer_id} has not been in this topic, which was made anew: its "
+            f"sequence {header.base_sequence} is taken when it comes again before any other."
+        )
+
+    def _check_none_awaited(self, header: BatchHeader) -> None:
+        """A batch does not follow those that are known: raise if that may be otherwise soon."""
+        if not self._replica.accepts:
+            raise refusal(self._replica)
+        producer_id, now_ms = header.producer_id, self._clock.now_ms()
+        if gap := self.producers.awaited_after(producer_id, self._led_from):
+            self._refused.miss(producer_id, *gap, now_ms)
+        last = self.producers.last_batch(producer_id)
+        awaited = self._refused.awaited_before(header, last, now_ms)
+        if awaited is not None:
+            raise Busy(
+                f"Producer {producer_id} sent sequence {header.base_sequence}, and its sequence "
+                f"{awaited} was turned away lately, or is on its way: send that first."
+            )
+
+
 class Partition:
     """All calls come from the event loop."""
 
@@ -73,30 +208,18 @@ class Partition:
         self.name = name
         self.topic_id = topic_id
         self.replica = replica
-        self.producers = recover_producers()
-        self._recover_producers = recover_producers
+        self.sequences = Sequences(replica, recover_producers, clock)
         # False from when its closing or deletion has begun: then it must be looked for again.
         self.is_open = True
-        # What came before it in the log is no longer needed to know the producers; and how often
-        # the log had rolled when that was so. What was found at start is good enough until then.
-        self.producers_saved_offset = -1
-        self.rolls_saved = replica.log.writer.rolls
-        self.is_saving_producers = False
+        self.saved_producers = SavedProducers(replica.log.writer.rolls)
         # Set while no compaction is at work in the partition's folder.
         self.no_compaction = asyncio.Event()
         self.no_compaction.set()
         self._clock = clock
         self.config = config
-        # What this turn recorded of producers, to be taken back if the write fails.
-        self._recorded: list[tuple[BatchHeader, ProducerEntry | None]] = []
-        self._refused = RefusedSequences()
-        # What is before it was written while another led, or before a start.
-        self._led_from = replica.log.next_offset
         # Told of each change of who leads, in a turn of its own.
         self.when_led: Callable[[bool], None] = _nobody
         self.readers = Readers(wakings)
-        # Whether a topic of this name was deleted before this one was made.
-        self.has_namesake: Callable[[], bool] = bool
         replica.listener = self
 
     @property
@@ -111,6 +234,11 @@ class Partition:
         # Whether what is produced goes by `broker.producers.exclusivity`.
         self.is_exclusive = config.exclusive_producer == "yes"
         self.replica.min_insync_replicas = config.min_insync_replicas
+
+    @property
+    def producers(self) -> ProducerState:
+        """Who produced, and what last."""
+        return self.sequences.producers
 
     @property
     def lacks_replicas(self) -> bool:
@@ -145,7 +273,7 @@ class Partition:
         if header.producer_id < 0:
             append.base_offset = self.replica.propose(header, batch, append.finished, acks)
         else:
-            self.append_sequenced(header, batch, append, acks)
+            self.sequences.append(header, batch, append, acks)
 
     def append_known(
         self,
@@ -165,39 +293,7 @@ class Partition:
         if header.producer_id < 0:
             append.base_offset = self.replica.propose(header, batch, append.finished, acks)
         else:
-            self.append_sequenced(header, batch, append, acks)
-
-    def turn_away(self, header: BatchHeader) -> None:
-        """A producer's batch is refused for now, and may come again."""
-        if header.producer_id >= 0:
-            self._refuse(header)
-
-    def append_sequenced(
-        self, header: BatchHeader, batch: memoryview, append: Append, acks: int = ACKS_ALL
-    ) -> None:
-        """Propose the admitted batch of an idempotent producer, unless it is here already."""
-        original: int | None = None
-        try:
-            original = self.producers.check(header)
-        except OutOfOrderSequence:
-            self._check_none_awaited(header)
-            raise
-        except UnknownProducer:
-            self._check_none_awaited(header)
-            if not self._goes_on(header):
-                raise
-        if original is None:
-            append.base_offset = self.replica.propose(header, batch, append.finished, acks)
-            self._record(header, append.base_offset)
-            return
-        append.base_offset = original
-        append.duplicate = True
-        if original == UNKNOWN_OFFSET:
-            # Somewhere before what is remembered, and all of that may be yet to be committed.
-            end_offset = self.replica.log.next_offset
-        else:
-            end_offset = original + header.last_offset_delta + 1
-        self.replica.when_committed(end_offset, append.finished)
+            self.sequences.append(header, batch, append, acks)
 
     def read(self, offset: int, max_bytes: int) -> FileSlice:
         """Whole batches from the one that holds `offset`, up to the high watermark."""
@@ -217,83 +313,24 @@ class Partition:
     # --- replication.replica.Listener ----------------------------------------------------------
 
     def on_written(self, error: StorageError | None) -> None:
-        if error is not None:
-            for header, previous in reversed(self._recorded):
-                self.producers.restore(header.producer_id, previous)
-                self._refuse(header)
-        if self._recorded:
-            self._recorded = []
+        if self.sequences.recorded:
+            self.sequences.written(error)
 
     def on_replicated(self, headers: Sequence[BatchHeader]) -> None:
-        for header in headers:
-            if header.producer_id >= 0:
-                self.producers.record_copy(header, header.base_offset, self._clock.now_ms())
+        self.sequences.copied(headers)
 
     def on_truncated(self, offset: int) -> None:
-        is_anew = offset == self.replica.log.first_offset
-        producers = None if is_anew else self.producers.before(offset)
-        # Where what is remembered does not tell, the disk does.
-        producers = self._recover_producers() if producers is None else producers
-        for producer_id, epoch, sequence in self.producers.beyond(producers):
-            self._refused.refuse(producer_id, epoch, sequence, self._clock.now_ms())
-        self.producers = producers
+        self.sequences.truncated(offset)
 
     def on_leadership(self, is_leader: bool) -> None:
         if is_leader:
-            self._led_from = self.replica.log.next_offset
+            self.sequences.led()
         self.when_led(is_leader)
         if not is_leader:
             self.wake_all()
 
     def on_high_watermark(self) -> None:
         self.readers.on_more()
-
-    # --- appending -----------------------------------------------------------------------------
-
-    def _record(self, header: BatchHeader, base_offset: int) -> None:
-        previous = self.producers.record(header, base_offset, self._clock.now_ms())
-        self._recorded.append((header, previous))
-        if self._refused:
-            self._refused.accept(header.producer_id)
-
-    def _refuse(self, header: BatchHeader) -> None:
-        self._refused.refuse(
-            header.producer_id, header.producer_epoch, header.base_sequence, self._clock.now_ms()
-        )
-
-    def _goes_on(self, header: BatchHeader) -> bool:
-        """Whether a producer that is not known counts on from another topic, which had the name
-        before (KIP-360). It is asked to send again first: where the earliest that it has on its way
-        has not come, one behind it would pass for its beginning, and the earlier be lost."""
-        if (
-            header.producer_id >= COPY_PRODUCER_ID_MIN
-            # It may have written here, and was forgotten with what is gone.
-            or self.replica.log.start_offset > 0
-            or not self.has_namesake()
-        ):
-            return False
-        if self._refused.is_earliest(header):
-            return True
-        self._refuse(header)
-        raise Busy(
-            f"Producer {header.producer_id} has not been in this topic, which was made anew: its "
-            f"sequence {header.base_sequence} is taken when it comes again before any other."
-        )
-
-    def _check_none_awaited(self, header: BatchHeader) -> None:
-        """A batch does not follow those that are known: raise if that may be otherwise soon."""
-        if not self.replica.accepts:
-            raise refusal(self.replica)
-        producer_id, now_ms = header.producer_id, self._clock.now_ms()
-        if gap := self.producers.awaited_after(producer_id, self._led_from):
-            self._refused.miss(producer_id, *gap, now_ms)
-        last = self.producers.last_batch(producer_id)
-        awaited = self._refused.awaited_before(header, last, now_ms)
-        if awaited is not None:
-            raise Busy(
-                f"Producer {producer_id} sent sequence {header.base_sequence}, and its sequence "
-                f"{awaited} was turned away lately, or is on its way: send that first."
-            )
 
 
 def _nobody(is_leader: bool) -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from penstock.broker.partitions import producer_snapshot
 from penstock.broker.partitions.clean_stop import CleanEnds, leave_clean_ends, take_clean_ends
 from penstock.broker.partitions.folders import TopicFolders
+from penstock.broker.partitions.opening import LeadershipWatcher, PartitionOpener, log_config
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.readers import Wakings
-from penstock.coordination.producers.state import ProducerState
 from penstock.model.errors import (
     NotLeader,
     PenstockError,
@@ -26,17 +24,12 @@ from penstock.model.errors import (
     StorageFailed,
     UnknownTopic,
 )
-from penstock.model.ids import PartitionId, TopicId, TopicPartition
-from penstock.model.removal import DeletedTopic
+from penstock.model.ids import TopicId, TopicPartition
 from penstock.model.topic_config import TopicConfig
-from penstock.raft.membership import Membership
 from penstock.registry.image import TopicImage
 from penstock.replication.peers.replicas import Replicas
-from penstock.replication.replica.participant import Participant
-from penstock.replication.replica.replica import Replica
 from penstock.replication.replica.transport import Surroundings
 from penstock.storage.files.files import Directory
-from penstock.storage.log.log import Log, LogConfig
 
 logger = logging.getLogger(__name__)
 
@@ -55,31 +48,25 @@ class Partitions:
         self._data = data
         self._replicas = replicas
         self.folders = TopicFolders(data, remembers_copies=replicas is not None)
-        self._around = around
         self.disk_refuses = around.disk_refuses
         self._flusher = around.flusher
-        self._clock = around.clock
         self._open: dict[tuple[str, int], Partition] = {}
         self.offline_copies: dict[tuple[str, int], StorageError] = {}
         """Those that are here and cannot be used, and why."""
         # The topics of which there are partitions here, open or not.
         self._topic_ids: dict[str, TopicId] = {}
-        self._clean_ends: CleanEnds = {}
         self._was_clean = False
         self.is_closing = False
         # Of staged writes that are not done: no partition forgets these. To be filled before the
         # partitions that have them are opened.
         self.kept_producers: set[int] = set()
-        # What the cluster remembers of deleted topics.
-        self.deleted_topics: Callable[[], Iterable[DeletedTopic]] = tuple
-        self._leadership_watchers: list[Callable[[Partition, bool], None]] = []
-        self._wakings = Wakings(_in_next_turn)
+        self.opener = PartitionOpener(around, self.folders, replicas, self.kept_producers)
 
     def begin(self) -> None:
         """Before the first `open`: take the mark of the last stop, finish its deletions."""
         clean_ends = take_clean_ends(self._data)
         self._was_clean = clean_ends is not None
-        self._clean_ends = clean_ends or {}
+        self.opener.clean_ends = clean_ends or {}
         self.folders.empty_trash()
 
     def find(self, topic: str, partition: int) -> Partition:
@@ -98,10 +85,10 @@ class Partitions:
         found = self._open.get((topic, partition))
         return found if found is not None and found.is_open else None
 
-    def watch_leadership(self, callback: Callable[[Partition, bool], None]) -> None:
+    def watch_leadership(self, callback: LeadershipWatcher) -> None:
         """Have each change of who leads a partition here told, in a turn of its own: by then
         another may have followed it."""
-        self._leadership_watchers.append(callback)
+        self.opener.leadership_watchers.append(callback)
 
     def all(self) -> list[Partition]:
         return list(self._open.values())
@@ -169,7 +156,7 @@ class Partitions:
     def _open_all(self, topic: TopicImage, numbers: Sequence[int], config: TopicConfig) -> None:
         for number in numbers:
             try:
-                partition = self._open_partition(topic, number, config)
+                partition = self.opener.open(topic, number, config)
             except StorageError as error:
                 self._note_offline(topic, (number,), error)
             else:
@@ -187,7 +174,7 @@ class Partitions:
         """Let the topic's partitions here follow its new settings."""
         for partition in self.of_topic(topic):
             partition.config = config
-            partition.replica.log.writer.config = _log_config(config)
+            partition.replica.log.writer.config = log_config(config)
             partition.replica.set_durability(config.durability)
 
     def leave_topic(self, topic: str) -> None:
@@ -250,51 +237,6 @@ class Partitions:
         """Write who produces to the partition, so that recovery reads only what came after."""
         producer_snapshot.save(partition, self.folder(partition.name), self._flusher)
 
-    def _open_partition(self, topic: TopicImage, number: int, config: TopicConfig) -> Partition:
-        name, topic_id = TopicPartition(topic.name, number), topic.id
-        folder = self.folder(name)
-        clean_end, clean_producers = self._clean_ends.pop(name, (None, b""))
-        log = Log.open(folder, _log_config(config), clean_end=clean_end)
-        log.explain_cut(self._clock.now_ms())
-        is_clean = clean_end is not None and clean_end.next_offset == log.next_offset
-        replica = Replica(
-            str(name),
-            PartitionId(topic_id, name.partition),
-            log,
-            folder,
-            initial=Membership(frozenset(topic.partitions[number].voters)),
-            first_term=topic.first_term,
-            durability=config.durability,
-            around=self._around,
-            min_insync_replicas=config.min_insync_replicas,
-            may_lack=config.durability == "os" and not is_clean,
-            campaigns_at_once=self._around.me in topic.partitions[number].voters[:1],
-        )
-
-        def recover_producers() -> ProducerState:
-            nonlocal is_clean
-            if is_clean:
-                # What the last stop left holds once: from now on the log tells of more.
-                is_clean = False
-                return ProducerState.decode(clean_producers, self.kept_producers)
-            return producer_snapshot.recover(
-                folder, topic_id, log, self._clock.now_ms(), self.kept_producers
-            )
-
-        partition = Partition(
-            name, topic_id, config, replica, recover_producers, self._clock, self._wakings
-        )
-        partition.has_namesake = lambda: any(
-            deleted.name == topic.name for deleted in self.deleted_topics()
-        )
-        partition.when_led = partial(_tell_led, self._leadership_watchers, partition)
-        replica.snapshot = lambda: producer_snapshot.take(partition)
-        if self._replicas is None:
-            replica.start()
-        else:
-            self._replicas.add(Participant(replica))
-        return partition
-
     def of_topic(self, topic: str) -> list[Partition]:
         """Those that are open."""
         return [partition for partition in self._open.values() if partition.name.topic == topic]
@@ -307,18 +249,6 @@ class Partitions:
             f"There is no partition {partition} of a topic {topic!r} here: "
             f"see `penstock topics describe {topic}`."
         )
-
-
-def _in_next_turn(what: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(what)
-
-
-def _tell_led(
-    watchers: Iterable[Callable[[Partition, bool], None]], partition: Partition, is_leader: bool
-) -> None:
-    loop = asyncio.get_running_loop()
-    for callback in watchers:
-        loop.call_soon(callback, partition, is_leader)
 
 
 def _leave(replicas: Replicas | None, partition: Partition, reason: PenstockError) -> None:
@@ -341,13 +271,3 @@ async def _idle(partition: Partition) -> None:
     # Whoever waits may have been cancelled by then.
     partition.replica.idleness.when(lambda: None if idle.done() else idle.set_result(None))
     await idle
-
-
-def _log_config(config: TopicConfig) -> LogConfig:
-    # Only sealed segments are compacted, so one must be sealed before its messages wait too long.
-    lag_ms = config.max_compaction_lag_ms if config.is_compacted else config.segment_ms
-    return LogConfig(
-        segment_bytes=config.segment_bytes,
-        segment_ms=min(config.segment_ms, lag_ms),
-        index_interval_bytes=config.index_interval_bytes,
-    )

@@ -30,34 +30,34 @@ _HEADER: Final = struct.Struct(">32sq")
 
 
 def save(partition: Partition, folder: Directory, flusher: Flusher) -> None:
-    """Write a snapshot once all it says is committed. `producers_saved_offset` of the partition
+    """Write a snapshot once all it says is committed. `SavedProducers.offset` of the partition
     tells how far one was tried: a disk without room for it must not keep retention from making
     some; it is tried again the next time. But what tells of a producer that must not be forgotten
     has to stay then."""
-    if partition.is_saving_producers:
+    saved = partition.saved_producers
+    if saved.is_saving:
         return
-    partition.is_saving_producers = True
+    saved.is_saving = True
     end_offset = partition.replica.log.next_offset
     rolls = partition.replica.log.writer.rolls
     header = _HEADER.pack(partition.topic_id.encode(), end_offset)
     job = _Write(partition, folder, header + partition.producers.encode())
 
     def tried() -> None:
-        partition.is_saving_producers = False
+        saved.is_saving = False
         needed_offset = None if job.is_written else partition.producers.kept_offset()
         if needed_offset is None:
-            partition.producers_saved_offset = end_offset
+            saved.offset = end_offset
         else:
-            saved_offset = max(partition.producers_saved_offset, needed_offset)
-            partition.producers_saved_offset = min(saved_offset, end_offset)
+            saved.offset = min(max(saved.offset, needed_offset), end_offset)
         if job.is_written:
-            partition.rolls_saved = rolls
+            saved.rolls = rolls
 
     def committed(error: PenstockError | None) -> None:
         if error is None:
             flusher.submit(job, tried)
         else:
-            partition.is_saving_producers = False
+            saved.is_saving = False
 
     partition.replica.when_committed(end_offset, committed)
 

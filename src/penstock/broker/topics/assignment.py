@@ -42,7 +42,7 @@ class Assignment:
         self._me = me
         self._registry = registry
         self._partitions = partitions
-        partitions.deleted_topics = lambda: registry.image.deleted_topics
+        partitions.opener.deleted_topics = lambda: registry.image.deleted_topics
         self._changing = asyncio.Lock()
         self._broker_settings: BrokerSettings = NO_BROKER_SETTINGS
         self._topic_defaults = TopicDefaults(config.topic_defaults)

@@ -103,7 +103,7 @@ class Openings:
 
         def refused(error: PenstockError) -> None:
             if error.retriable:
-                partition.turn_away(header)
+                partition.sequences.turn_away(header)
             append.finished(error)
 
         self.open_first(

@@ -328,7 +328,7 @@ class Coordinator:
             self._swept_ms = now_ms
             self._sweep_ms = now_ms + _SWEEP_INTERVAL_MS
             self._unswept = [group.name for group in self.table]
-            effects.records.extend(self.table.claims.forget_gone(self._topic_id_of))
+            effects.records.extend(self.table.exclusive_topics.forget_gone(self._topic_id_of))
         looked_at = 0
         while self._unswept and looked_at < _SWEEP_OFFSETS:
             group = self.table.get(self._unswept.pop())

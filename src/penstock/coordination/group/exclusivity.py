@@ -75,8 +75,8 @@ class _Claim:
     keep_until_ms: int
 
 
-class ProducerClaims:
-    """The claims of all topics. What is refused is an answer."""
+class ExclusiveTopics:
+    """Who has which topic for itself. What is refused is an answer."""
 
     def __init__(self) -> None:
         self._claims: dict[str, _Claim] = {}

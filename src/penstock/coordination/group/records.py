@@ -8,6 +8,7 @@ every version, or compaction would keep two records of one thing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +54,18 @@ def read_key(key: bytes) -> RecordKey:
         raise CorruptLog(
             f"A record of {OFFSETS_TOPIC} has a key that cannot be read: {error!r}."
         ) from error
+
+
+def member_record(
+    kind: str, group: str, member_id: str | None, value: Mapping[str, object] | None
+) -> Record:
+    """Of a group's machine: about one member or the group as a whole. No value: a tombstone."""
+    key = {"kind": kind, "group": group} | ({} if member_id is None else {"member": member_id})
+    return Record(key=_json(key), value=None if value is None else _json(value))
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:

@@ -17,7 +17,7 @@ from penstock.coordination.group.classic.messages import GroupConfig, GroupState
 from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.consumer.messages import ConsumerGroupConfig
 from penstock.coordination.group.effects import Effects, Record
-from penstock.coordination.group.exclusivity import CLAIM_KIND, ProducerClaims
+from penstock.coordination.group.exclusivity import CLAIM_KIND, ExclusiveTopics
 from penstock.coordination.group.offsets import (
     CommittedOffset,
     GroupOffsets,
@@ -140,7 +140,7 @@ class GroupTable:
         self._wakes: list[tuple[int, str]] = []
         self.settings = GroupSettings(config.consumer, config.share)
         self.shares = ShareStates()
-        self.claims = ProducerClaims()
+        self.exclusive_topics = ExclusiveTopics()
         """Of topics, which have nothing to do with groups but who keeps them."""
         self.offset_count = 0
         """Of all groups together."""
@@ -283,7 +283,7 @@ class GroupTable:
         """Take in one record of the internal topic. After the last one: `restored`."""
         what = read_key(key)
         if what.kind == CLAIM_KIND:
-            self.claims.apply(what.topic, value)
+            self.exclusive_topics.apply(what.topic, value)
             return
         if what.kind == CONFIRMATION_KIND:
             return
@@ -306,7 +306,7 @@ class GroupTable:
         """All records are applied: let the groups go on, with a full session for every member.
         Returns what cannot be read: those groups keep their offsets, and their members are to
         join again."""
-        self.claims.restored(now_ms)
+        self.exclusive_topics.restored(now_ms)
         problems = []
         for group in list(self):
             if group.records:
@@ -335,7 +335,7 @@ class GroupTable:
             list(self.shares),
             [
                 *self.point_to_point.records(),
-                *self.claims.records(),
+                *self.exclusive_topics.records(),
                 *self.settings.records(),
             ],
         )

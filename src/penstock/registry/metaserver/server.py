@@ -34,9 +34,9 @@ from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.news import MetaCall
 from penstock.registry.metaserver.service import SESSION_TIMEOUT_MS, MetaService
 from penstock.registry.metaserver.state import decode_snapshot
-from penstock.replication.disk.complaints import Complaints
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Flusher
+from penstock.replication.disk.refusals import Refusals
 from penstock.replication.parcels.parcel import Parcel
 from penstock.replication.peers.peering import Peering
 from penstock.replication.replica.replica import Replica
@@ -116,7 +116,7 @@ class MetaServer:
             clock=self._clock,
             peers=self._peering.replicas,
             timing=TIMING,
-            disk=Complaints(f"The disk of {self._data.path}"),
+            disk=Refusals(f"The disk of {self._data.path}"),
             draw_delay_ms=lambda: secrets.randbelow(TIMING.election_ms),
         )
         voters = {Node(number, _DIRECTORY): place for number, place in self._voters.items()}

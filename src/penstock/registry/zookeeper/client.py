@@ -1,57 +1,29 @@
 """The registry on ZooKeeper (R-REP-4): brokers come and go with their sessions, everything else
 stays, and whoever watches is told.
 
-The event loop never waits for ZooKeeper: all calls run in one thread, one after another, and their
-images are handed to the loop. Not the znodes (`store`), nor the connection
-(`session`). Invariants: who has no connection is not controller from that moment on; who
-was away, or whose process stood still, is not either, since being controller is a lease shorter
-than the session; a session that expired is followed by registering anew, before any election.
+What a registry offers, each call handed to the thread that talks to ZooKeeper (`follower`). The
+invariant: a change that returns is in the image.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
-from penstock.model.errors import ChangedMeanwhile, PenstockError, RegistryUnavailable
-from penstock.model.limits import REGISTRY_CONFLICTS_MAX
 from penstock.net.clock import Clock, SystemClock
-from penstock.registry import facts_json
-from penstock.registry.changing import ChangingRegistry
+from penstock.registry.api import Registry
 from penstock.registry.facts import Adopt, Change, Facts, check_free
 from penstock.registry.image import BrokerImage, ClusterImage
 from penstock.registry.zookeeper.config import ZooKeeperConfig
-from penstock.registry.zookeeper.session import (
-    Create,
-    Delete,
-    Operation,
-    OutcomeUnknown,
-    Replace,
-    State,
-    ZooKeeperSession,
-)
-from penstock.registry.zookeeper.store import BROKERS, CLUSTER, CONTROLLER, ZooKeeperStore
+from penstock.registry.zookeeper.follower import ZooKeeperFollower
 
-logger = logging.getLogger(__name__)
-
-# How much of the session's time a lease takes, and after how much of it the lease is renewed.
-_LEASE_SHARE: Final = 2 / 3
-_TEND_SHARE: Final = 1 / 4
 # Between two looks whether an id has become free.
 _ID_CHECK_S: Final = 0.2
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
-
-class ZooKeeperRegistry(ChangingRegistry):
-    """Implements `registry.api.Registry`. `open` and `close` belong to the broker's life."""
+class ZooKeeperRegistry(Registry):
+    """One broker's, from `open` to `close`."""
 
     def __init__(
         self,
@@ -65,54 +37,27 @@ class ZooKeeperRegistry(ChangingRegistry):
         super().__init__(ClusterImage(cluster_id=cluster_id, brokers={}, topics={}))
         self._config = config
         self._clock = clock or SystemClock()
-        self._session = ZooKeeperSession(
-            config, self._clock, on_state=self._hear_state, on_event=self._hear_event
+        self._follower = ZooKeeperFollower(
+            config, self._clock, cluster_id, self._install, may_make=may_make
         )
-        self._store = ZooKeeperStore(self._session, cluster_id, may_make=may_make)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-zookeeper")
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._tending: asyncio.Task[None] | None = None
-        self._broker: BrokerImage | None = None
-        self._lease = _Lease(self._clock, config.session_timeout_ms / 1000 * _LEASE_SHARE)
-        self._stale_paths = _StalePaths()
-        self._was_connected = False
-        # What was last told to be wrong: it may stay so, and is looked at again and again.
-        self._complaint = ""
 
     async def open(self) -> None:
         """Connect and read the cluster, which is made if there is none. RegistryUnavailable if
         ZooKeeper does not answer."""
-        self._loop = asyncio.get_running_loop()
-        try:
-            await self._run(self._begin)
-        except BaseException:
-            await self.close()
-            raise
-        self._tending = self._loop.create_task(self._keep_tending())
+        await self._follower.open()
 
     async def close(self) -> None:
-        if self._loop is None:
-            return
-        if self._tending is not None:
-            self._tending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._tending
-            self._tending = None
-        self._lease.end()
-        self._session.interrupt()
-        await self._run(self._session.stop)
-        await asyncio.to_thread(self._thread.shutdown)
-        self._loop = None
+        await self._follower.close()
 
     @property
     def is_controller(self) -> bool:
-        return self._lease.is_held
+        return self._follower.lease.is_held
 
     async def catch_up(self) -> None:
-        await self._run(self._look_at_brokers)
+        await self._follower.run(self._follower.look_at_brokers)
 
     async def change(self, change: Change) -> Facts:
-        return await self._run(self._change, change)
+        return await self._follower.run(self._follower.change, change)
 
     async def adopt(self, facts: Facts) -> None:
         # One by one: a transaction holds a megabyte, and what is adopted already is left alone.
@@ -126,221 +71,7 @@ class ZooKeeperRegistry(ChangingRegistry):
         for that. Whose id is still in use then is told so."""
         patience_s = self._config.session_timeout_ms / 1000 + self._config.patience_s
         give_up_at = self._clock.monotonic() + patience_s
-        while (other := await self._run(self._join, broker)) is not None:
+        while (other := await self._follower.run(self._follower.join, broker)) is not None:
             if self._clock.monotonic() >= give_up_at:
                 check_free(other, broker)
             await asyncio.sleep(_ID_CHECK_S)
-
-    async def _run(
-        self,
-        call: Callable[Parameters, Result],
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
-    ) -> Result:
-        if self._loop is None:
-            raise RegistryUnavailable("The registry is closed: nothing can be changed any more.")
-        return await self._loop.run_in_executor(self._thread, lambda: call(*args, **kwargs))
-
-    async def _keep_tending(self) -> None:
-        """Renew the lease, and mend what was missed."""
-        while True:
-            await asyncio.sleep(self._config.session_timeout_ms / 1000 * _TEND_SHARE)
-            is_connected = self._session.is_connected
-            await self._run(self._quietly, self._tend if is_connected else self._session.revive)
-
-    # --- in kazoo's threads ---------------------------------------------------------------------
-
-    def _hear_state(self, state: State) -> None:
-        if state != "connected":
-            self._lease.end()
-            logger.warning(
-                "ZooKeeper's session is %s: what is known is served, nothing can be changed", state
-            )
-        elif self._was_connected:
-            logger.warning("ZooKeeper answers again")
-            self._stale_paths.add_everything()
-            self._submit(self._tend)
-        else:
-            # Opening reads everything.
-            self._was_connected = True
-
-    def _hear_event(self, path: str) -> None:
-        if self._stale_paths.add(path):
-            self._submit(self._catch_up)
-
-    def _submit(self, call: Callable[[], None]) -> None:
-        # The thread takes nothing more once the registry is closed.
-        with contextlib.suppress(RuntimeError):
-            self._thread.submit(self._quietly, call)
-
-    # --- in the registry's thread ---------------------------------------------------------------
-
-    def _begin(self) -> None:
-        self._session.start()
-        self._store.begin()
-        self._tell()
-
-    def _look_at_brokers(self) -> None:
-        self._session.catch_up(BROKERS)
-        self._store.refresh([CLUSTER, BROKERS])
-        self._tell()
-
-    def _change(self, change: Change) -> Facts:
-        before = self._store.change(change)
-        self._tell()
-        return before
-
-    def _quietly(self, call: Callable[[], None]) -> None:
-        """Nobody waits for it: what fails is done again when tending, or after reconnecting."""
-        try:
-            call()
-        except RegistryUnavailable as error:
-            self._stale_paths.add_everything()
-            logger.info("%s", error)
-        except PenstockError as error:
-            self._stale_paths.add_everything()
-            if error.message != self._complaint:
-                logger.error("%s", error)
-            self._complaint = error.message
-        except Exception:
-            self._stale_paths.add_everything()
-            logger.exception("The registry's thread hit a bug")
-
-    def _catch_up(self) -> None:
-        """Read what others changed."""
-        paths = self._stale_paths.take()
-        if paths is None:
-            self._store.read_all()
-        elif paths:
-            self._store.refresh(paths)
-        else:
-            return
-        if paths is None or CONTROLLER in paths:
-            self._stand()
-        self._tell()
-
-    def _tend(self) -> None:
-        if self._broker is not None and (other := self._join(self._broker)) is not None:
-            check_free(other, self._broker)
-        self._catch_up()
-        self._stand()
-
-    def _join(self, broker: BrokerImage) -> BrokerImage | None:
-        """Be registered by this session; or who has the id, with another folder."""
-        path = f"{BROKERS}/{broker.id}"
-        data = facts_json.encode_broker(broker)
-        mine = Create(path, data, is_ephemeral=True)
-        for _ in range(REGISTRY_CONFLICTS_MAX):
-            znode = self._session.read(path)
-            if znode is None:
-                self._try([mine])
-            elif znode.owner != self._session.id:
-                other = facts_json.decode_broker(znode.data, path)
-                if not other.has_folder(broker.directory, broker.place):
-                    return other
-                # Of an earlier session of this broker: a folder is used by one process at a time.
-                self._try([Delete(path, znode.version), mine])
-            elif znode.data != data:
-                self._try([Replace(path, data, znode.version)])
-            else:
-                self._be(broker)
-                return None
-        raise ChangedMeanwhile(f"Others write {path} all the time: give the broker its own id.")
-
-    def _be(self, broker: BrokerImage) -> None:
-        if self._broker != broker:
-            self._broker = broker
-            self._store.refresh([BROKERS, f"{BROKERS}/{broker.id}"])
-            self._stand()
-            self._tell()
-
-    def _try(self, operations: list[Operation]) -> None:
-        """Whether it was done is seen when it is read again."""
-        with contextlib.suppress(OutcomeUnknown):
-            self._session.commit(operations)
-
-    def _stand(self) -> None:
-        """Be controller if nobody is; if it is this session, for one more lease."""
-        if self._broker is None:
-            return
-        attempt = self._lease.begin_attempt()
-        znode = self._session.read(CONTROLLER)
-        if znode is None:
-            data = facts_json.encode_broker(self._broker)
-            self._try([Create(CONTROLLER, data, is_ephemeral=True)])
-            znode = self._session.read(CONTROLLER)
-            self._store.refresh([CONTROLLER])
-            self._tell()
-        if znode is not None and znode.owner == self._session.id:
-            self._lease.extend(attempt)
-        else:
-            self._lease.end()
-
-    def _tell(self) -> None:
-        assert self._loop is not None, "not open"
-        image = self._store.image()
-        # A loop that is closed has nobody left to be told.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._install, image)
-
-
-class _Lease:
-    """How long this broker may hold itself for the controller. ZooKeeper counts a session's time
-    from the last request it got, which is not before the request was made: so a lease that begins
-    there and is shorter than the session ends before another broker can be elected."""
-
-    def __init__(self, clock: Clock, length_s: float) -> None:
-        self._clock = clock
-        self._length_s = length_s
-        self._lock = threading.Lock()
-        self._ends_at = 0.0
-        self._endings = 0
-
-    @property
-    def is_held(self) -> bool:
-        return self._clock.monotonic() < self._ends_at
-
-    def begin_attempt(self) -> tuple[float, int]:
-        """Before ZooKeeper is asked."""
-        with self._lock:
-            return self._clock.monotonic(), self._endings
-
-    def extend(self, attempt: tuple[float, int]) -> None:
-        """Unless it was ended since the attempt began: the answer may be older than that."""
-        asked_at, endings = attempt
-        with self._lock:
-            if endings == self._endings:
-                self._ends_at = asked_at + self._length_s
-
-    def end(self) -> None:
-        with self._lock:
-            self._endings += 1
-            self._ends_at = 0.0
-
-
-class _StalePaths:
-    """What has to be read again, gathered while the thread is busy."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._paths: dict[str, None] = {}
-        self._is_everything = False
-
-    def add(self, path: str) -> bool:
-        """Whether it is the first since the last `take`."""
-        with self._lock:
-            is_first = not self._paths
-            self._paths[path] = None
-            return is_first
-
-    def add_everything(self) -> None:
-        with self._lock:
-            self._is_everything = True
-
-    def take(self) -> list[str] | None:
-        """All of them; None for everything."""
-        with self._lock:
-            paths, is_everything = list(self._paths), self._is_everything
-            self._paths.clear()
-            self._is_everything = False
-        return None if is_everything else paths

@@ -31,7 +31,7 @@ from penstock.model.ids import BrokerId
 from penstock.model.limits import REGISTRY_CONFLICTS_MAX, ZNODE_BYTES_MAX
 from penstock.model.removal import DeletedTopic
 from penstock.registry import facts_json
-from penstock.registry.changing import lost_cluster
+from penstock.registry.api import lost_cluster
 from penstock.registry.facts import (
     Adopt,
     Change,

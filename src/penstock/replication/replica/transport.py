@@ -17,9 +17,9 @@ from penstock.net.clock import Clock
 from penstock.raft.membership import Node
 from penstock.raft.messages import Message
 from penstock.raft.state import Timing
-from penstock.replication.disk.complaints import Complaints
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Flusher
+from penstock.replication.disk.refusals import Refusals
 from penstock.replication.parcels.parcel import Claim
 from penstock.replication.replica.catch_up import CatchUpQuota
 
@@ -52,7 +52,7 @@ class Peers(Protocol):
 
 
 class NoPeers:
-    """The company of a broker on its own, whose replicas have nobody to talk to."""
+    """The peers of a broker on its own: its replicas have nobody to talk to."""
 
     def send(self, node: Node, partition: PartitionId, message: Message, payload: bytes) -> None:
         """There is nobody to hear it."""
@@ -88,7 +88,7 @@ class Surroundings:
     """By chance: what a replica waits longer than it must, before it campaigns."""
     catch_up: CatchUpQuota = field(default_factory=CatchUpQuota)
     """What copies that are far behind may take of this broker."""
-    disk: Complaints = field(default_factory=Complaints)
+    disk: Refusals = field(default_factory=Refusals)
     """What is told of the disk that all of them are on."""
     append_bytes_max: int = APPEND_BYTES_MAX
     """Of one request to a follower; a batch that is larger goes alone."""

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 
 from penstock.model.errors import InvalidConfig
 
-_SIMPLE: Final[dict[str, type[DataType]]] = {
+SIMPLE: Final[dict[str, type[DataType]]] = {
     "boolean": BooleanType,
     "tinyint": ByteType,
     "byte": ByteType,
@@ -155,8 +155,8 @@ class _Reader:
         if self._tokens[self._next].kind != "word":
             raise self.unexpected("a type")
         word = self.take().text.lower()
-        if word in _SIMPLE:
-            return _SIMPLE[word]()
+        if word in SIMPLE:
+            return SIMPLE[word]()
         if word in _DECIMAL:
             return self._decimal()
         if word == "struct":

@@ -15,42 +15,19 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    BooleanType,
-    ByteType,
     DataType,
-    DateType,
     DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
     MapType,
-    ShortType,
     StringType,
     StructField,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from penstock.model.errors import InvalidConfig
-from penstock.spark.values.ddl import parse_ddl
+from penstock.spark.values.ddl import SIMPLE, parse_ddl
 
-_SCALARS: Final = (
-    BooleanType,
-    ByteType,
-    ShortType,
-    IntegerType,
-    LongType,
-    FloatType,
-    DoubleType,
-    DecimalType,
-    StringType,
-    BinaryType,
-    DateType,
-    TimestampType,
-    TimestampNTZType,
-)
+# A decimal has a precision, and so is none of the simple ones.
+_SCALARS: Final = (*SIMPLE.values(), DecimalType)
 
 
 def read_schema(text: str, *, flat: bool = False) -> StructType:

@@ -110,9 +110,9 @@ async def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None
     registry = Facts([broker(1), broker(2), broker(3)])
     monkeypatch.setattr("penstock.broker.cluster.controller._LOOK_S", 0)
     watching = controller(registry)
-    watching.start()
+    watching.rounds.start()
     await registry.create_topic("__offsets", 1, {}, placement=[ids(1)])
     async with asyncio.timeout(5):
         while len(registry.image.topic("__offsets").partitions[0].replicas) < 3:
             await asyncio.sleep(0)
-    await watching.stop()
+    await watching.rounds.stop()

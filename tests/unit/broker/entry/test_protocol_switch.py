@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock.broker.entry.protocol_switch import ProtocolSwitch
+from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
+from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.model.limits import MIB
 from penstock.net.address import TcpAddress
 from penstock.net.connection import Connection
@@ -103,7 +105,12 @@ async def switching(clock: ManualClock) -> AsyncIterator[tuple[Server, TcpAddres
 
     def make_kafka(connection: Connection) -> KafkaSession:
         return KafkaSession(
-            connection, lambda call: None, on_read_end=lambda: None, frame_bytes_max=MIB
+            connection,
+            lambda call: None,
+            on_read_end=lambda: None,
+            frame_bytes_max=MIB,
+            fetch_sessions=FetchSessions(clock.now_ms, lambda: 1),
+            share_sessions=ShareSessions(),
         )
 
     def make_session(connection: Connection) -> ProtocolSwitch:

@@ -423,7 +423,9 @@ async def test_who_may_have_been_replaced_makes_sure_before_it_answers_who_may_w
         log = life.partitions.find("__offsets", 0).replica.log
 
         def ask(answer: Ticket[Any]) -> None:
-            life.groups.submit(answer, lambda groups, _: groups.table.claims.check(answer, "id"))
+            life.groups.submit(
+                answer, lambda groups, _: groups.table.exclusive_topics.check(answer, "id")
+            )
 
         end_offset = log.next_offset
         assert await life.answered(ask) == NOBODY
@@ -456,7 +458,7 @@ async def test_a_coordinator_that_was_replaced_does_not_say_who_may_write(
         asking = asyncio.create_task(
             life.answered(
                 lambda answer: life.groups.submit(
-                    answer, lambda groups, _: groups.table.claims.check(answer, "id")
+                    answer, lambda groups, _: groups.table.exclusive_topics.check(answer, "id")
                 )
             )
         )

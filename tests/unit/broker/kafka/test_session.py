@@ -13,7 +13,9 @@ import pytest
 
 from penstock.broker.kafka import session as session_module
 from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
+from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.model.errors import InvalidRequest
 from penstock.model.limits import MIB
 from penstock.net.connection import Connection, Pause
@@ -287,7 +289,12 @@ class alone:  # noqa: N801
         calls: list[Call] = []
         self._connection = Connection(ours, pool=ReceivePool())
         session = KafkaSession(
-            self._connection, calls.append, on_read_end=lambda: None, frame_bytes_max=MIB
+            self._connection,
+            calls.append,
+            on_read_end=lambda: None,
+            frame_bytes_max=MIB,
+            fetch_sessions=FetchSessions(lambda: 0, lambda: 1),
+            share_sessions=ShareSessions(),
         )
         self._connection.start(session)
         return session, self._theirs, calls

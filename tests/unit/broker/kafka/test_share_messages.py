@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.broker.delivery.shared.partition import Settled
 from penstock.broker.kafka.share_messages import (
-    LeaseFacts,
     PartitionOutcome,
-    Settlement,
     acknowledge_response,
     check_fetch,
     fetch_response,
@@ -20,24 +19,25 @@ from penstock.broker.kafka.share_messages import (
     settlements,
     wanted,
 )
+from penstock.coordination.delivery.shared_settings import Lease, Settlement
 from penstock.model.errors import InvalidGroup, InvalidRequest, NotLeader, UnknownLease
-from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
 
 TOPIC, OTHER = b"a" * 16, b"b" * 16
-ACKNOWLEDGE = pb.SettleRequest.KIND_ACKNOWLEDGE
-FAIL = pb.SettleRequest.KIND_FAIL
-REJECT = pb.SettleRequest.KIND_REJECT
-EXTEND = pb.SettleRequest.KIND_EXTEND
+ACKNOWLEDGE = Settlement.ACKNOWLEDGE
+FAIL = Settlement.FAIL
+REJECT = Settlement.REJECT
+EXTEND = Settlement.EXTEND
 RELEASED, REJECTED = "Released by its consumer.", "Rejected by its consumer."
 NOT_FOUND = "Not found by its consumer in what it was sent."
 
 
 def acknowledging_all(*batches: tuple[int, int, list[int]], **how: Any) -> Any:
     """A request that settles messages of one partition."""
-    made = [acknowledging.AcknowledgementBatch(*batch) for batch in batches]
+    made = [fetching.AcknowledgementBatch(*batch) for batch in batches]
     topic = acknowledging.AcknowledgeTopic(TOPIC, [acknowledging.AcknowledgePartition(3, made)])
     return acknowledging.ShareAcknowledgeRequest("g", "m", 1, topics=[topic], **how)
 
@@ -46,22 +46,22 @@ class TestRequests:
     @pytest.mark.parametrize(
         ("batch", "settled"),
         [
-            ((5, 9, [1]), [Settlement(5, 9, ACKNOWLEDGE)]),
-            ((5, 5, [2]), [Settlement(5, 5, FAIL, RELEASED)]),
+            ((5, 9, [1]), [Settled(5, 9, ACKNOWLEDGE)]),
+            ((5, 5, [2]), [Settled(5, 5, FAIL, reason=RELEASED)]),
             (
                 (5, 9, [1, 1, 3, 0, 1]),
                 [
-                    Settlement(5, 6, ACKNOWLEDGE),
-                    Settlement(7, 7, REJECT, REJECTED),
-                    Settlement(8, 8, FAIL, NOT_FOUND),
-                    Settlement(9, 9, ACKNOWLEDGE),
+                    Settled(5, 6, ACKNOWLEDGE),
+                    Settled(7, 7, REJECT, reason=REJECTED),
+                    Settled(8, 8, FAIL, reason=NOT_FOUND),
+                    Settled(9, 9, ACKNOWLEDGE),
                 ],
             ),
-            ((0, 2**63 - 1, [2]), [Settlement(0, 2**63 - 1, FAIL, RELEASED)]),
+            ((0, 2**63 - 1, [2]), [Settled(0, 2**63 - 1, FAIL, reason=RELEASED)]),
         ],
     )
     def test_acknowledgements(
-        self, batch: tuple[int, int, list[int]], settled: list[Settlement]
+        self, batch: tuple[int, int, list[int]], settled: list[Settled]
     ) -> None:
         """R-DEL-3"""
         assert settlements(acknowledging_all(batch)) == {(TOPIC, 3): settled}
@@ -69,7 +69,7 @@ class TestRequests:
     def test_renewals_are_for_requests_that_say_so(self) -> None:
         request = acknowledging_all((1, 2, [4, 1]), is_renew_ack=True)
         assert settlements(request) == {
-            (TOPIC, 3): [Settlement(1, 1, EXTEND), Settlement(2, 2, ACKNOWLEDGE)]
+            (TOPIC, 3): [Settled(1, 1, EXTEND), Settled(2, 2, ACKNOWLEDGE)]
         }
         [refused] = settlements(acknowledging_all((1, 1, [4]))).values()
         assert isinstance(refused, InvalidRequest)
@@ -187,14 +187,14 @@ class TestAnswers:
     def test_what_was_fetched(self) -> None:
         outcomes = {
             (TOPIC, 0): PartitionOutcome(
-                leases=[LeaseFacts(9, 9, 40_000), LeaseFacts(3, 5, 1)],
+                leases=[Lease(9, 9, 40_000), Lease(3, 5, 1)],
                 records=memoryview(b"batches"),
                 settle_error=UnknownLease("Not yours."),
             ),
             (OTHER, 1): PartitionOutcome(error=NotLeader("Elsewhere."), leader=(2, 7)),
             (TOPIC, 2): PartitionOutcome(),
         }
-        endpoints = [fetching.NodeEndpoint(2, "host", 9092)]
+        endpoints = [NodeEndpoint(2, "host", 9092)]
         answer = fetch_response(outcomes, 30_000, endpoints)
         assert (answer.error_code, answer.acquisition_lock_timeout_ms) == (0, 30_000)
         assert answer.node_endpoints == endpoints
@@ -228,4 +228,4 @@ class TestAnswers:
             ErrorCode.INVALID_RECORD_STATE,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ]
-        assert topic.partitions[2].current_leader == acknowledging.LeaderIdAndEpoch(2, 7)
+        assert topic.partitions[2].current_leader == fetching.LeaderIdAndEpoch(2, 7)

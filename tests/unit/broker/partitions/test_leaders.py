@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.joining import Acquaintances
+from penstock.broker.joining import OtherBrokers
 from penstock.broker.partitions.leaders import NO_BROKER, NO_TERM, Leaders
 from penstock.broker.topics.topics import Topics
 from penstock.model.errors import NotLeader, StorageFailed
@@ -29,16 +29,16 @@ async def test_a_leader_that_the_registry_lost_is_found_while_it_is_heard() -> N
         lost = cluster.leader()
         assert lost is not None
         asked = next(life for life in cluster.up.values() if life is not lost)
-        acquaintances = Acquaintances(BrokerId(asked.node.broker), lambda _: None)
-        acquaintances.follow(cluster.registry.image)
-        cluster.registry.watch(acquaintances.follow)
+        others = OtherBrokers(BrokerId(asked.node.broker), lambda _: None)
+        others.follow(cluster.registry.image)
+        cluster.registry.watch(others.follow)
         leaders = Leaders(
             BrokerId(asked.node.broker),
             cluster.registry,
             asked.partitions,
             cluster.clock,
             asked.replicas,
-            lambda: acquaintances.known,
+            lambda: others.known,
         )
         assert leaders.brokers == cluster.registry.image.brokers
 

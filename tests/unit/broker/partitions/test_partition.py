@@ -147,7 +147,7 @@ def made_anew(one: One) -> Partition:
         one.clock,
         Wakings(lambda turn: turn()),
     )
-    partition.has_namesake = lambda: True
+    partition.sequences.has_namesake = lambda: True
     one.lead()
     return partition
 
@@ -159,9 +159,9 @@ def test_any_number_of_producers_go_on_in_a_topic_that_was_made_anew() -> None:
     headers = [read_header(data)._replace(producer_id=number) for number in range(3_000)]
     for header in headers:
         with pytest.raises(Busy):
-            partition.append_sequenced(header, memoryview(data), Told())
+            partition.sequences.append(header, memoryview(data), Told())
     for header in headers:
-        partition.append_sequenced(header, memoryview(data), Told())
+        partition.sequences.append(header, memoryview(data), Told())
     assert len(partition.producers) == 3_000
 
 
@@ -171,7 +171,7 @@ def test_copies_of_what_was_staged_never_begin_in_the_middle() -> None:
 
     def append(producer_id: int) -> None:
         data = batch([b"a"], producer=(producer_id, 0, 3))
-        partition.append_sequenced(read_header(data), memoryview(data), Told())
+        partition.sequences.append(read_header(data), memoryview(data), Told())
 
     with pytest.raises(Busy):
         append(5)

@@ -234,6 +234,6 @@ def test_a_snapshot_that_there_was_no_room_for_is_still_due() -> None:
     for _ in range(2):
         producer_snapshot.save(copy.partition, copy.disk.root, copy.flusher)
         copy.flusher.run_all()
-        assert copy.partition.producers_saved_offset == copy.log.next_offset
-        due.append(copy.partition.rolls_saved != copy.log.writer.rolls)
+        assert copy.partition.saved_producers.offset == copy.log.next_offset
+        due.append(copy.partition.saved_producers.rolls != copy.log.writer.rolls)
     assert due == [True, False]

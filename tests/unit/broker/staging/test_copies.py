@@ -110,7 +110,7 @@ async def tidy(life: Life, rounds: int) -> None:
         life.clock.time_ms += 100_000
         await housekeeping.one_round()
         for partition in life.partitions.all():
-            while partition.is_saving_producers:
+            while partition.saved_producers.is_saving:
                 await asyncio.sleep(0)
             idle = asyncio.Event()
             partition.replica.idleness.when(idle.set)

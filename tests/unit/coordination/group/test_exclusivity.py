@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.coordination.group import exclusivity as producer_claims
-from penstock.coordination.group.exclusivity import ClaimRequest, ProducerClaims, claim_key
+from penstock.coordination.group.exclusivity import ClaimRequest, ExclusiveTopics, claim_key
 from penstock.coordination.group.records import CONFIRMATION, read_key
 from penstock.coordination.group.table import GroupTable
 from penstock.model.errors import Busy, CorruptLog
@@ -35,7 +35,7 @@ def test_there_are_scenarios() -> None:
 
 def test_no_more_claims_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_claims, "CLAIMS_MAX", 2)
-    claims = ProducerClaims()
+    claims = ExclusiveTopics()
     for topic in ("x", "y"):
         claims.claim(Named("t"), request(topic), 0)
     with pytest.raises(Busy, match="2 claims of topics and no more"):
@@ -50,12 +50,12 @@ def test_no_more_claims_are_kept_than_there_is_room_for(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("value", [b"{}", b"[]", b"\xff", b'{"topic": "x", "claim": "many"}'])
 def test_a_record_that_makes_no_sense_is_told_of(value: bytes) -> None:
     with pytest.raises(CorruptLog, match="claim of topic x"):
-        ProducerClaims().apply("x", value)
+        ExclusiveTopics().apply("x", value)
 
 
 def test_claims_are_in_the_records_of_the_groups() -> None:
     table = GroupTable(CONFIG)
-    effects = table.claims.claim(Named("t"), request("x"), 0)
+    effects = table.exclusive_topics.claim(Named("t"), request("x"), 0)
     [record] = effects.records
     assert list(table.checkpoint().records()) == [(record.key, record.value)]
     assert len(table.checkpoint()) == 1
@@ -63,10 +63,10 @@ def test_claims_are_in_the_records_of_the_groups() -> None:
     again.apply(record.key, record.value, 0)
     again.apply(CONFIRMATION.key, CONFIRMATION.value, 0)
     assert again.restored(0) == []
-    assert len(again.claims) == 1
+    assert len(again.exclusive_topics) == 1
     assert len(again) == 0, "no group comes of it"
     again.apply(claim_key("x"), None, 0)
-    assert len(again.claims) == 0
+    assert len(again.exclusive_topics) == 0
 
 
 def test_a_key_without_a_topic_is_told_of() -> None:

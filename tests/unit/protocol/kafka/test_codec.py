@@ -21,10 +21,10 @@ from penstock.protocol.kafka.codec import (
     read_tag_section,
     write_message,
 )
+from penstock.protocol.kafka.messages.fetch import LeaderIdAndEpoch
 from penstock.protocol.kafka.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.kafka.messages.produce import (
-    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

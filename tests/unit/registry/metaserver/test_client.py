@@ -110,7 +110,7 @@ async def test_a_server_that_was_started_again_is_found_again() -> None:
 
 
 def replace_patience(registry: MetaRegistry, patience_s: float) -> MetaRegistry:
-    registry._patience_s = patience_s
+    registry._session.patience_s = patience_s
     return registry
 
 

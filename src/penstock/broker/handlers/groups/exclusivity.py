@@ -48,7 +48,7 @@ async def claim_topic(context: Context, call: Call[pb.ClaimTopicRequest]) -> pb.
 
     granted: ClaimGranted = await decided(
         context.groups,
-        lambda groups, ticket, now_ms: groups.table.claims.claim(ticket, wanted, now_ms),
+        lambda groups, ticket, now_ms: groups.table.exclusive_topics.claim(ticket, wanted, now_ms),
     )
     if granted.wait_ms:
         # From now on, which is no earlier than it was decided.
@@ -62,7 +62,9 @@ async def release_topic(
     topic = context.topics.find(call.request.topic)
 
     def release(groups: Coordinator, ticket: Ticket[None], now_ms: int) -> Effects:
-        return groups.table.claims.release(ticket, topic.id, call.request.claimant, now_ms)
+        return groups.table.exclusive_topics.release(
+            ticket, topic.id, call.request.claimant, now_ms
+        )
 
     await decided(context.groups, release)
     return pb.ReleaseTopicResponse()

@@ -232,7 +232,7 @@ async def incremental_alter_configs(
         }
         code, message = await _altered(resource, twice, ways, request.validate_only)
         responses.append(
-            changing.AlterConfigsResourceResponse(
+            replacing.AlterConfigsResourceResponse(
                 code, message, resource.resource_type, resource.resource_name
             )
         )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.broker.clients.fetch_sessions import Interest, Opened
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.fetch_sessions import Interest, Opened
 from penstock.broker.kafka.lookup import NO_EPOCH, find_partition
 from penstock.broker.partitions.partition import Partition
 from penstock.model.errors import PenstockError
@@ -31,7 +31,7 @@ _RESPONSE_BYTES_MAX: Final = 55 * MIB
 
 def fetch(context: Context, call: Call) -> FetchResponse | None:
     request: FetchRequest = call.request
-    opened = context.fetch_sessions.open(request, call.version)
+    opened = call.session.fetch_sessions.open(request, call.version)
     if isinstance(opened, ErrorCode):
         return FetchResponse(error_code=opened)
     _Fetch(context, call, opened).begin()

@@ -18,7 +18,7 @@ from penstock.coordination.group.assignors.assignment import (
     partitions_of,
 )
 from penstock.coordination.group.consumer.identity import check_leaver, check_member, check_stayer
-from penstock.coordination.group.consumer.manual import assign, check_claims
+from penstock.coordination.group.consumer.manual import assign, check_manual
 from penstock.coordination.group.consumer.members import ConsumerMembers
 from penstock.coordination.group.consumer.membership import Membership, check_heartbeat
 from penstock.coordination.group.consumer.messages import (
@@ -257,7 +257,7 @@ class ConsumerGroup:
                 del memberships[gone]
             resolution = self._subscribed.resolve(memberships.values(), topics)
             if membership is not known:
-                check_claims(member_id, membership, memberships, resolution.topics)
+                check_manual(member_id, membership, memberships, resolution.topics)
         # Nothing is refused from here on.
         told = self._members.current(member_id).assigned
         if gone is not None:

@@ -27,7 +27,7 @@ from penstock.model.errors import PartitionClaimed, UnknownTopic
 _SHOWN_MAX: Final = 80
 
 
-def check_claims(
+def check_manual(
     member_id: str,
     membership: Membership,
     others: Mapping[str, Membership],

@@ -6,6 +6,7 @@ within the limits, and a join says all that a member must say once.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,8 +14,8 @@ from penstock.coordination.group.assignors.by_name import ASSIGNORS
 from penstock.coordination.group.consumer.messages import (
     JOIN_EPOCH,
     TEMPORARY_LEAVE_EPOCH,
-    Claims,
     ConsumerHeartbeat,
+    ManualPartitions,
 )
 from penstock.model.errors import InvalidRequest, UnsupportedAssignor
 from penstock.model.limits import (
@@ -39,7 +40,7 @@ class Membership:
     topic_names: frozenset[str] = frozenset()
     topic_pattern: str | None = None
     assignor: str | None = None
-    claims: Claims | None = None
+    claims: ManualPartitions | None = None
     """What it wants for itself; None unless its assignor is MANUAL."""
 
     def updated(self, request: ConsumerHeartbeat) -> Membership:
@@ -83,7 +84,10 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
         raise InvalidRequest("Only a member with an instance id can leave for a while.")
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
-    _check_names(request)
+    names = (request.member_id, request.instance_id, request.rack_id)
+    check_names((*names, request.client_id, request.client_host), request.topic_names or ())
+    if request.instance_id == "" or request.rack_id == "":
+        raise InvalidRequest("An instance id or a rack id is empty: leave it out instead.")
     if request.rebalance_timeout_ms is not None and request.rebalance_timeout_ms < 0:
         raise InvalidRequest(
             f"The rebalance timeout is {request.rebalance_timeout_ms} ms: it cannot be negative."
@@ -124,17 +128,14 @@ def _check_assignor(request: ConsumerHeartbeat) -> None:
             )
 
 
-def _check_names(request: ConsumerHeartbeat) -> None:
-    names = (request.member_id, request.instance_id, request.rack_id)
-    for name in (*names, request.client_id, request.client_host):
+def check_names(names: Iterable[str | None], topics: Collection[str]) -> None:
+    """What a member calls itself and its client, and what it subscribes to. InvalidRequest."""
+    for name in names:
         if name is not None and len(name) > MEMBER_NAME_LENGTH_MAX:
             raise InvalidRequest(
                 f"A name of the member has {len(name)} characters: the limit is "
                 f"{MEMBER_NAME_LENGTH_MAX}."
             )
-    if request.instance_id == "" or request.rack_id == "":
-        raise InvalidRequest("An instance id or a rack id is empty: leave it out instead.")
-    topics = request.topic_names or ()
     if len(topics) > NAMES_PER_CALL_MAX or sum(map(len, topics)) > SUBSCRIPTION_CHARACTERS_MAX:
         raise InvalidRequest(
             f"The subscription names {len(topics)} topics: at most {NAMES_PER_CALL_MAX}, of "

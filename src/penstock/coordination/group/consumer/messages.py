@@ -15,7 +15,7 @@ from penstock.coordination.group.assignors.assignment import Assignment
 from penstock.coordination.group.assignors.by_name import DEFAULT_ASSIGNOR
 from penstock.model.ids import TopicId
 
-Claims = tuple[tuple[str, int], ...]
+ManualPartitions = tuple[tuple[str, int], ...]
 """Partitions by the names of their topics, each once, in order."""
 
 JOIN_EPOCH: Final = 0
@@ -84,7 +84,7 @@ class ConsumerHeartbeat:
     topic_pattern: str | None = None
     """An empty one takes back an earlier one."""
     assignor: str | None = None
-    claims: Claims | None = None
+    claims: ManualPartitions | None = None
     """For the assignor "manual": what the member wants for itself. Kafka's protocol has none."""
     owned: Assignment | None = None
     is_point_to_point: bool = False

@@ -14,9 +14,10 @@ from typing import Final, TypeVar
 
 from penstock.coordination.group.assignors.assignment import Assignment, collect, partitions_of
 from penstock.coordination.group.consumer.membership import Membership
-from penstock.coordination.group.consumer.messages import Claims
+from penstock.coordination.group.consumer.messages import ManualPartitions
 from penstock.coordination.group.consumer.reconciliation import Current, MemberState
 from penstock.coordination.group.effects import Record
+from penstock.coordination.group.records import member_record
 from penstock.model.errors import CorruptLog
 from penstock.model.ids import TopicId
 
@@ -48,27 +49,27 @@ class SavedGroup:
 
 
 def encode_epochs(group: str, epochs: Epochs) -> Record:
-    return _record("consumer-group", group, None, _fields(epochs))
+    return member_record("consumer-group", group, None, _fields(epochs))
 
 
 def encode_membership(group: str, member_id: str, membership: Membership) -> Record:
     value = _fields(membership) | {"topic_names": sorted(membership.topic_names)}
-    return _record("consumer-member", group, member_id, value)
+    return member_record("consumer-member", group, member_id, value)
 
 
 def encode_target(group: str, member_id: str, target: Assignment) -> Record:
-    return _record("consumer-target", group, member_id, {"partitions": target})
+    return member_record("consumer-target", group, member_id, {"partitions": target})
 
 
 def encode_current(group: str, member_id: str, current: Current) -> Record:
     value = _fields(current) | {"state": current.state.value}
-    return _record("consumer-current", group, member_id, value)
+    return member_record("consumer-current", group, member_id, value)
 
 
 def member_tombstones(group: str, member_id: str) -> list[Record]:
     """What it owns goes first: a member without it is one that has to join again."""
     kinds = ("consumer-current", "consumer-target", "consumer-member")
-    return [_record(kind, group, member_id, None) for kind in kinds]
+    return [member_record(kind, group, member_id, None) for kind in kinds]
 
 
 def decode(records: Iterable[tuple[bytes, bytes]]) -> SavedGroup:
@@ -116,7 +117,7 @@ def _membership(value: Mapping[str, object]) -> Membership:
     )
 
 
-def _claims(value: Mapping[str, object]) -> Claims | None:
+def _claims(value: Mapping[str, object]) -> ManualPartitions | None:
     """Records of earlier versions have none."""
     found = _get_or_none(value, "claims", list)
     if found is None:
@@ -144,13 +145,6 @@ def _current(value: Mapping[str, object]) -> Current:
     )
 
 
-def _record(
-    kind: str, group: str, member_id: str | None, value: Mapping[str, object] | None
-) -> Record:
-    key = {"kind": kind, "group": group} | ({} if member_id is None else {"member": member_id})
-    return Record(key=_json(key), value=None if value is None else _json(value))
-
-
 def _object(data: bytes) -> dict[str, object]:
     try:
         return _check(json.loads(data), "object", dict)
@@ -161,10 +155,6 @@ def _object(data: bytes) -> dict[str, object]:
 def _fields(value: Epochs | Membership | Current) -> dict[str, object]:
     """Not `asdict`, which copies every partition's number."""
     return {one.name: getattr(value, one.name) for one in fields(value)}
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _assignment(value: Mapping[str, object], name: str) -> Assignment:

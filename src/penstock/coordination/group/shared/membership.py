@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from penstock.coordination.group.consumer.membership import check_names
 from penstock.coordination.group.consumer.messages import JOIN_EPOCH, LEAVE_EPOCH
 from penstock.coordination.group.shared.messages import ShareHeartbeat
 from penstock.coordination.group.shared.settings import check_wanted
 from penstock.model.errors import InvalidRequest
-from penstock.model.limits import (
-    MEMBER_NAME_LENGTH_MAX,
-    NAMES_PER_CALL_MAX,
-    SUBSCRIPTION_CHARACTERS_MAX,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +49,7 @@ def check_share_heartbeat(request: ShareHeartbeat) -> None:
         raise InvalidRequest("A member that joins must name the topics that it reads.")
     if request.rack_id == "":
         raise InvalidRequest("The rack id is empty: leave it out instead.")
-    for name in (request.member_id, request.rack_id, request.client_id, request.client_host):
-        if name is not None and len(name) > MEMBER_NAME_LENGTH_MAX:
-            raise InvalidRequest(
-                f"A name of the member has {len(name)} characters: the limit is "
-                f"{MEMBER_NAME_LENGTH_MAX}."
-            )
-    topics = request.topic_names or ()
-    if len(topics) > NAMES_PER_CALL_MAX or sum(map(len, topics)) > SUBSCRIPTION_CHARACTERS_MAX:
-        raise InvalidRequest(
-            f"The subscription names {len(topics)} topics: at most {NAMES_PER_CALL_MAX}, of "
-            f"{SUBSCRIPTION_CHARACTERS_MAX} characters together, are possible."
-        )
+    names = (request.member_id, request.rack_id, request.client_id, request.client_host)
+    check_names(names, request.topic_names or ())
     if request.settings is not None:
         check_wanted(request.settings)

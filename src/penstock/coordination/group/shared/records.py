@@ -8,12 +8,13 @@ exactly the state. The invariant: `decode_shared` gives back what was encoded, o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.coordination.group.assignors.assignment import Assignment, collect
 from penstock.coordination.group.effects import Record
+from penstock.coordination.group.records import member_record
 from penstock.coordination.group.shared.membership import ShareMembership
 from penstock.coordination.group.shared.settings import SharedSettings, from_json, to_json
 from penstock.model.errors import CorruptLog
@@ -61,7 +62,7 @@ def encode_facts(group: str, facts: ShareFacts) -> Record:
         "topics_digest": facts.topics_digest,
         "empty_since_ms": facts.empty_since_ms,
     }
-    return _record("share-group", group, None, value)
+    return member_record("share-group", group, None, value)
 
 
 def encode_member(group: str, member_id: str, membership: ShareMembership) -> Record:
@@ -71,15 +72,16 @@ def encode_member(group: str, member_id: str, membership: ShareMembership) -> Re
         "client_host": membership.client_host,
         "topic_names": sorted(membership.topic_names),
     }
-    return _record("share-member", group, member_id, value)
+    return member_record("share-member", group, member_id, value)
 
 
 def encode_share_target(group: str, member_id: str, target: Assignment) -> Record:
-    return _record("share-target", group, member_id, {"partitions": target})
+    return member_record("share-target", group, member_id, {"partitions": target})
 
 
 def shared_tombstones(group: str, member_id: str) -> list[Record]:
-    return [_record(kind, group, member_id, None) for kind in ("share-target", "share-member")]
+    kinds = ("share-target", "share-member")
+    return [member_record(kind, group, member_id, None) for kind in kinds]
 
 
 def decode_shared(records: Iterable[tuple[bytes, bytes]]) -> SavedShareGroup:
@@ -129,14 +131,3 @@ def _membership(value: dict[str, Any]) -> ShareMembership:
         client_host=str(value["client_host"]),
         topic_names=frozenset(str(name) for name in value["topic_names"]),
     )
-
-
-def _record(
-    kind: str, group: str, member_id: str | None, value: Mapping[str, object] | None
-) -> Record:
-    key = {"kind": kind, "group": group} | ({} if member_id is None else {"member": member_id})
-    return Record(key=_json(key), value=None if value is None else _json(value))
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.protocol.kafka.schema import array, boolean, int8, int16, int32, string
+from penstock.protocol.kafka.messages.alter_configs import AlterConfigsResourceResponse
+from penstock.protocol.kafka.schema import array, boolean, int8, int32, string
 
 
 @dataclass(slots=True)
@@ -26,14 +27,6 @@ class AlterConfigsResource:
 class IncrementalAlterConfigsRequest:
     resources: Sequence[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
-
-
-@dataclass(slots=True)
-class AlterConfigsResourceResponse:
-    error_code: int = int16()
-    error_message: str | None = string(nullable_since=0)
-    resource_type: int = int8()
-    resource_name: str = string()
 
 
 @dataclass(slots=True)

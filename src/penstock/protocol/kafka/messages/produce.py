@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.protocol.kafka.codec import Payload
+from penstock.protocol.kafka.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.kafka.schema import array, int16, int32, int64, records, string, struct, uuid
 
 
@@ -37,12 +38,6 @@ class BatchIndexAndErrorMessage:
 
 
 @dataclass(slots=True)
-class LeaderIdAndEpoch:
-    leader_id: int = int32(default=-1)
-    leader_epoch: int = int32(default=-1)
-
-
-@dataclass(slots=True)
 class PartitionProduceResponse:
     index: int = int32()
     error_code: int = int16()
@@ -59,14 +54,6 @@ class TopicProduceResponse:
     name: str = string(until=12)
     topic_id: bytes = uuid(since=13)
     partition_responses: Sequence[PartitionProduceResponse] = array(PartitionProduceResponse)
-
-
-@dataclass(slots=True)
-class NodeEndpoint:
-    node_id: int = int32()
-    host: str = string()
-    port: int = int32()
-    rack: str | None = string(nullable_since=0, default=None)
 
 
 @dataclass(slots=True)

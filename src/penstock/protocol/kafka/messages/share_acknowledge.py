@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
+from penstock.protocol.kafka.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch
 from penstock.protocol.kafka.schema import (
-    Kind,
     array,
     boolean,
     int16,
     int32,
-    int64,
     string,
     struct,
     uuid,
 )
-
-
-@dataclass(slots=True)
-class AcknowledgementBatch:
-    first_offset: int = int64()
-    last_offset: int = int64()
-    acknowledge_types: Sequence[int] = array(Kind.INT8)
 
 
 @dataclass(slots=True)
@@ -47,12 +40,6 @@ class ShareAcknowledgeRequest:
 
 
 @dataclass(slots=True)
-class LeaderIdAndEpoch:
-    leader_id: int = int32()
-    leader_epoch: int = int32()
-
-
-@dataclass(slots=True)
 class PartitionData:
     partition_index: int = int32()
     error_code: int = int16()
@@ -64,14 +51,6 @@ class PartitionData:
 class ShareAcknowledgeTopicResponse:
     topic_id: bytes = uuid()
     partitions: Sequence[PartitionData] = array(PartitionData)
-
-
-@dataclass(slots=True)
-class NodeEndpoint:
-    node_id: int = int32()
-    host: str = string()
-    port: int = int32()
-    rack: str | None = string(nullable_since=0, default=None)
 
 
 @dataclass(slots=True)

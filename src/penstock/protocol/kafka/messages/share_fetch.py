@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.protocol.kafka.codec import Payload
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
 from penstock.protocol.kafka.schema import (
     Kind,
     array,
@@ -92,14 +93,6 @@ class PartitionData:
 class ShareFetchableTopicResponse:
     topic_id: bytes = uuid()
     partitions: Sequence[PartitionData] = array(PartitionData)
-
-
-@dataclass(slots=True)
-class NodeEndpoint:
-    node_id: int = int32()
-    host: str = string()
-    port: int = int32()
-    rack: str | None = string(nullable_since=0, default=None)
 
 
 @dataclass(slots=True)

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.protocol.kafka.schema import Kind, array, boolean, int16, int32, string, struct, uuid
+from penstock.protocol.kafka.messages.consumer_group_describe import Assignment
+from penstock.protocol.kafka.schema import Kind, array, boolean, int16, int32, string, struct
 
 
 @dataclass(slots=True)
 class ShareGroupDescribeRequest:
     group_ids: Sequence[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
-
-
-@dataclass(slots=True)
-class TopicPartitions:
-    topic_id: bytes = uuid()
-    topic_name: str = string()
-    partitions: Sequence[int] = array(Kind.INT32)
-
-
-@dataclass(slots=True)
-class Assignment:
-    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.protocol.kafka.schema import Kind, array, int16, int32, string, struct, uuid
+from penstock.protocol.kafka.messages.consumer_group_heartbeat import Assignment
+from penstock.protocol.kafka.schema import Kind, array, int16, int32, string, struct
 
 
 @dataclass(slots=True)
@@ -17,17 +18,6 @@ class ShareGroupHeartbeatRequest:
     subscribed_topic_names: Sequence[str] | None = array(
         Kind.STRING, nullable_since=0, default=None
     )
-
-
-@dataclass(slots=True)
-class TopicPartitions:
-    topic_id: bytes = uuid()
-    partitions: Sequence[int] = array(Kind.INT32)
-
-
-@dataclass(slots=True)
-class Assignment:
-    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ whatever the log's size: lists of the many are cut to the largest. Plain data, n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args, get_type_hints
 
 # Rows kept of what a topic may have without limit.
 KEYS_MAX: Final = 50
@@ -205,17 +205,6 @@ class Tables:
 
 
 ROW_CLASSES: Final[dict[str, type]] = {
-    "topics": TopicRow,
-    "partitions": PartitionRow,
-    "throughput": ThroughputRow,
-    "sizes": SizeRow,
-    "percentiles": PercentileRow,
-    "keys": KeyRow,
-    "lorenz": LorenzRow,
-    "producers": ProducerRow,
-    "codecs": CodecRow,
-    "lag": LagRow,
-    "dead_letters": DeadLetterRow,
-    "removals": RemovalRow,
+    name: get_args(rows)[0] for name, rows in get_type_hints(Tables).items()
 }
 """What the rows of each table are, also of an empty one."""

@@ -26,7 +26,6 @@ from penstock.spark.pipeline.tables.table import ParquetTable
 
 logger = logging.getLogger(__name__)
 
-TARGET_BYTES_DEFAULT: Final = 128 * MIB
 # A folder that still grows is merged when it has so many small files, and not at each new one:
 # what was merged once and is still small is read and written again.
 OPEN_FOLDER_FILES_MAX: Final = 32

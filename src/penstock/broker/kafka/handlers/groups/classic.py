@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import new_member_id
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
+from penstock.broker.kafka.handlers.groups.answers import describe_each, group_code
 from penstock.coordination.group.classic.messages import (
-    GroupDescription,
     HeartbeatAnswer,
     HeartbeatRequest,
     JoinAnswer,
@@ -30,18 +31,15 @@ from penstock.coordination.group.classic.messages import (
 from penstock.coordination.group.coordinator import SHARED, Coordinator, Outcomes
 from penstock.coordination.group.coordinator import ListedGroup as Listed
 from penstock.model.errors import (
-    CoordinatorLoading,
     InconsistentProtocol,
     InvalidRequest,
     NotCoordinator,
     PenstockError,
-    StorageError,
     TransactionsRefused,
-    UnavailableError,
     UnknownGroup,
     UnknownMember,
 )
-from penstock.protocol.kafka.errors import ErrorCode, code_of
+from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -83,15 +81,6 @@ _GROUP_KEY = 0
 _TRANSACTION_KEY = 1
 # Kafka's word for a shared group.
 SHARE = "share"
-
-
-def group_code(error: PenstockError) -> ErrorCode:
-    """The code of an error, for a request to a coordinator: clients look for it again and retry
-    where it cannot do its work now; while it loads they retry with the same one."""
-    is_absent = isinstance(error, StorageError | UnavailableError)
-    if is_absent and not isinstance(error, CoordinatorLoading):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return code_of(error)
 
 
 # --- finding -----------------------------------------------------------------------------------
@@ -283,26 +272,12 @@ def _left(
 
 def describe_groups(context: Context, call: Call) -> None:
     request: DescribeGroupsRequest = call.request
-    # Each once, or a short request would make an answer of gigabytes.
-    names = list(dict.fromkeys(request.groups))
-    check_count("groups", len(names))
-
-    def describe(groups: Coordinator) -> list[DescribedGroup]:
-        return [_described(groups, name, call.version) for name in names]
-
-    def answer(what: list[DescribedGroup] | PenstockError) -> None:
-        if isinstance(what, PenstockError):
-            what = [_not_described(name, what, call.version) for name in names]
-        call.answer(DescribeGroupsResponse(groups=what))
-
-    context.groups.ask(answer, describe)
+    not_described = partial(_not_described, call.version)
+    describe_each(context, call, request.groups, _described, not_described, DescribeGroupsResponse)
 
 
-def _described(groups: Coordinator, name: str, version: int) -> DescribedGroup:
-    try:
-        group: GroupDescription = groups.describe_classic(name)
-    except PenstockError as error:
-        return _not_described(name, error, version)
+def _described(groups: Coordinator, name: str) -> DescribedGroup:
+    group = groups.describe_classic(name)
     return DescribedGroup(
         group_id=name,
         group_state=group.state.value,
@@ -322,7 +297,7 @@ def _described(groups: Coordinator, name: str, version: int) -> DescribedGroup:
     )
 
 
-def _not_described(name: str, error: PenstockError, version: int) -> DescribedGroup:
+def _not_described(version: int, name: str, error: PenstockError) -> DescribedGroup:
     if isinstance(error, UnknownGroup):
         if version < 6:  # before KIP-1043 a group that is not there was dead
             return DescribedGroup(group_id=name, group_state="Dead")

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.groups.coordinator import new_member_id
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.handlers.groups.classic import group_code
-from penstock.coordination.group.assignors import assignment
+from penstock.broker.kafka.handlers.groups.answers import (
+    describe_each,
+    group_code,
+    named,
+    tell_member,
+)
+from penstock.coordination.group.assignors.assignment import collect
 from penstock.coordination.group.consumer.messages import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
-    ConsumerHeartbeatAnswer,
     ConsumerMemberDescription,
 )
-from penstock.coordination.group.coordinator import Coordinator
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.ids import TopicId
 from penstock.protocol.kafka.messages import consumer_group_describe as describing
 from penstock.protocol.kafka.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from penstock.registry.image import ClusterImage
 
@@ -36,23 +36,7 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
         raise InvalidRequest("The member id is empty: a member makes its own (KIP-1082).")
     heartbeat = _heartbeat(call, request)
 
-    def answer(what: ConsumerHeartbeatAnswer | PenstockError) -> None:
-        if isinstance(what, PenstockError):
-            call.answer(
-                ConsumerGroupHeartbeatResponse(
-                    error_code=group_code(what), error_message=what.message
-                )
-            )
-            return
-        call.answer(
-            ConsumerGroupHeartbeatResponse(
-                member_id=what.member_id,
-                member_epoch=what.member_epoch,
-                heartbeat_interval_ms=what.heartbeat_interval_ms,
-                assignment=None if what.assignment is None else _assignment(what.assignment),
-            )
-        )
-
+    answer = tell_member(call, ConsumerGroupHeartbeatResponse)
     context.groups.submit(
         answer,
         lambda groups, now_ms: groups.consumer_heartbeat(
@@ -64,7 +48,7 @@ def consumer_group_heartbeat(context: Context, call: Call) -> None:
 def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
     owned = None
     if request.topic_partitions is not None:
-        owned = assignment.collect(
+        owned = collect(
             {
                 (TopicId(topic.topic_id.hex()), partition)
                 for topic in request.topic_partitions
@@ -89,34 +73,17 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHe
     )
 
 
-def _assignment(partitions: assignment.Assignment) -> Assignment:
-    return Assignment(
-        [TopicPartitions(bytes.fromhex(topic), numbers) for topic, numbers in partitions.items()]
-    )
-
-
 def consumer_group_describe(context: Context, call: Call) -> None:
     request: describing.ConsumerGroupDescribeRequest = call.request
-    # Each once, or a short request would make an answer of gigabytes.
-    names = list(dict.fromkeys(request.group_ids))
-    check_count("groups", len(names))
     image = context.registry.image
-
-    def describe(groups: Coordinator) -> list[describing.DescribedGroup]:
-        described = []
-        for name in names:
-            try:
-                described.append(_described(image, groups.describe_consumer(name)))
-            except PenstockError as error:
-                described.append(_not_described(name, error))
-        return described
-
-    def answer(what: list[describing.DescribedGroup] | PenstockError) -> None:
-        if isinstance(what, PenstockError):
-            what = [_not_described(name, what) for name in names]
-        call.answer(describing.ConsumerGroupDescribeResponse(groups=what))
-
-    context.groups.ask(answer, describe)
+    describe_each(
+        context,
+        call,
+        request.group_ids,
+        lambda groups, name: _described(image, groups.describe_consumer(name)),
+        _not_described,
+        describing.ConsumerGroupDescribeResponse,
+    )
 
 
 def _described(image: ClusterImage, group: ConsumerGroupDescription) -> describing.DescribedGroup:
@@ -144,18 +111,7 @@ def _member(image: ClusterImage, member: ConsumerMemberDescription) -> describin
         client_host=member.client_host,
         subscribed_topic_names=member.topic_names,
         subscribed_topic_regex=member.topic_pattern,
-        assignment=_named(image, member.assigned),
-        target_assignment=_named(image, member.target),
+        assignment=named(image, member.assigned),
+        target_assignment=named(image, member.target),
         member_type=_CONSUMER_MEMBER,
-    )
-
-
-def _named(image: ClusterImage, partitions: assignment.Assignment) -> describing.Assignment:
-    """With the topics' names; a topic that was deleted meanwhile has none."""
-    ids = ((bytes.fromhex(topic), numbers) for topic, numbers in partitions.items())
-    return describing.Assignment(
-        [
-            describing.TopicPartitions(topic_id, image.names_by_id.get(topic_id, ""), numbers)
-            for topic_id, numbers in ids
-        ]
     )

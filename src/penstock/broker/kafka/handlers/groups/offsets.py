@@ -8,7 +8,7 @@ from typing import Final
 from penstock.broker.bounds import check_count
 from penstock.broker.context import Context
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.handlers.groups.classic import group_code
+from penstock.broker.kafka.handlers.groups.answers import group_code
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator, Outcomes
 from penstock.coordination.group.offsets import (
     CommittedOffset,

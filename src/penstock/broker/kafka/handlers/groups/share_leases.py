@@ -11,22 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from penstock.broker.context import Context
-from penstock.broker.delivery.shared.partition import Ask, Leased, Outcomes, Settled
-from penstock.broker.delivery.shared.sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    Key,
-    Member,
-    ShareSession,
-)
+from penstock.broker.delivery.shared.partition import Ask, Leased, Outcomes
 from penstock.broker.kafka.addresses import host_and_port
 from penstock.broker.kafka.call import Call
 from penstock.broker.kafka.lookup import find_partition
 from penstock.broker.kafka.share_messages import (
-    LeaseFacts,
     PartitionOutcome,
     Settlements,
     acknowledge_response,
@@ -37,9 +29,15 @@ from penstock.broker.kafka.share_messages import (
     settlements,
     wanted,
 )
+from penstock.broker.kafka.share_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    Key,
+    Member,
+    ShareSession,
+)
 from penstock.broker.partitions.leaders import NO_BROKER, NO_TERM
 from penstock.broker.partitions.partition import Partition
-from penstock.coordination.delivery.shared_settings import Settlement
 from penstock.model.errors import (
     InvalidTopic,
     NotLeader,
@@ -54,8 +52,7 @@ from penstock.model.limits import FETCH_WAIT_MS_MAX, SHARE_FETCH_BYTES_MAX
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages import share_acknowledge as acknowledging
 from penstock.protocol.kafka.messages import share_fetch as fetching
-
-Endpoint = TypeVar("Endpoint")
+from penstock.protocol.kafka.messages.fetch import NodeEndpoint
 
 # What a consumer should know at once, of all that passes: it looks for the leader then. Of the
 # rest Java's consumer makes an exception, so there are just no messages for now.
@@ -67,7 +64,7 @@ def share_fetch(context: Context, call: Call) -> fetching.ShareFetchResponse | N
     member = member_of(request)
     check_fetch(request)
     named, settled = wanted(request), settlements(request)
-    sessions, epoch = context.delivery.share_sessions, request.share_session_epoch
+    sessions, epoch = call.session.share_sessions, request.share_session_epoch
     earlier = sessions.of(member) if epoch == INITIAL_EPOCH else None
     session = sessions.fetch(
         member,
@@ -94,15 +91,15 @@ def share_acknowledge(
     wanted(request)  # refused if they are too many
     settled = settlements(request)
     epoch = request.share_session_epoch
-    session = context.delivery.share_sessions.acknowledge(member, epoch, call.session)
+    session = call.session.share_sessions.acknowledge(member, epoch, call.session)
     if isinstance(session, ErrorCode):
         return acknowledging.ShareAcknowledgeResponse(error_code=session)
     outcomes: dict[Key, PartitionOutcome] = {}
 
     def answer() -> None:
         if epoch == FINAL_EPOCH:
-            _end(context, session)
-        endpoints = _endpoints(context, outcomes, acknowledging.NodeEndpoint)
+            _end(context, call, session)
+        endpoints = _endpoints(context, outcomes)
         call.answer(acknowledge_response(outcomes, session.lease_ms, endpoints))
 
     _settle(context, member, settled, outcomes, answer)
@@ -192,7 +189,7 @@ class _Fetch:
         pieces = sorted(zip(leased.firsts, range(len(leased.payload)), strict=True))
         records = b"".join(leased.payload[index] for _, index in pieces)
         outcome = self._outcomes.setdefault(key, PartitionOutcome())
-        outcome.leases = [LeaseFacts(*lease) for lease in leased.leases]
+        outcome.leases = leased.leases
         outcome.records = memoryview(records)
         self._left_messages -= sum(last - first + 1 for first, last, _ in leased.leases)
         self._left_bytes -= len(records)
@@ -236,8 +233,8 @@ class _Fetch:
             return
         self._call.session.forget(self)
         if self._request.share_session_epoch == FINAL_EPOCH:
-            _end(self._context, self._session)
-        endpoints = _endpoints(self._context, self._outcomes, fetching.NodeEndpoint)
+            _end(self._context, self._call, self._session)
+        endpoints = _endpoints(self._context, self._outcomes)
         self._call.answer(fetch_response(self._outcomes, self._session.lease_ms, endpoints))
 
 
@@ -302,18 +299,15 @@ def _settle(
             member.group,
             partition,
             member.member_id,
-            [
-                Settled(first, last, Settlement(kind), reason=reason)
-                for first, last, kind, reason in ranges
-            ],
+            ranges,
             partial(told, key),
         )
     one_done()
 
 
-def _end(context: Context, session: ShareSession) -> None:
+def _end(context: Context, call: Call, session: ShareSession) -> None:
     """The member closes it: what it still holds it has not begun with."""
-    context.delivery.share_sessions.end(session)
+    call.session.share_sessions.end(session)
     context.delivery.shares.leave(*session.member, session.connection, is_lost=False)
 
 
@@ -339,14 +333,12 @@ def _leader(context: Context, key: Key, error: PenstockError) -> tuple[int, int]
     return NO_BROKER, NO_TERM
 
 
-def _endpoints(
-    context: Context,
-    outcomes: Mapping[Key, PartitionOutcome],
-    make: Callable[[int, str, int], Endpoint],
-) -> list[Endpoint]:
+def _endpoints(context: Context, outcomes: Mapping[Key, PartitionOutcome]) -> list[NodeEndpoint]:
     """Of the brokers that the answer names."""
     named = {outcome.leader[0] for outcome in outcomes.values()} - {NO_BROKER}
     if not named:
         return []
     brokers = context.leaders.brokers.values()
-    return [make(each.id, *host_and_port(each.address)) for each in brokers if each.id in named]
+    return [
+        NodeEndpoint(each.id, *host_and_port(each.address)) for each in brokers if each.id in named
+    ]

@@ -12,7 +12,7 @@ from penstock.broker.handlers.groups.shared_places import (
     standing_place,
 )
 from penstock.broker.kafka.call import Call
-from penstock.broker.kafka.handlers.groups.classic import group_code
+from penstock.broker.kafka.handlers.groups.answers import describe_each, group_code
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Effects
 from penstock.coordination.group.shared.messages import ShareReset
@@ -25,7 +25,6 @@ from penstock.protocol.kafka.schema import ZERO_UUID
 from penstock.registry.image import TopicImage
 
 _Place = tuple[str, int]
-_Described = list[describing.DescribeShareGroupOffsetsResponseGroup]
 
 # --- told --------------------------------------------------------------------------------------
 
@@ -33,17 +32,14 @@ _Described = list[describing.DescribeShareGroupOffsetsResponseGroup]
 def describe_share_group_offsets(context: Context, call: Call) -> None:
     request: describing.DescribeShareGroupOffsetsRequest = call.request
     wanted = {group.group_id: _wanted(group) for group in request.groups}
-    check_count("groups", len(wanted))
-
-    def describe(groups: Coordinator) -> _Described:
-        return [_described(context, groups, name, places) for name, places in wanted.items()]
-
-    def answer(what: _Described | PenstockError) -> None:
-        if isinstance(what, PenstockError):
-            what = [_not_described(name, what) for name in wanted]
-        call.answer(describing.DescribeShareGroupOffsetsResponse(groups=what))
-
-    context.groups.ask(answer, describe)
+    describe_each(
+        context,
+        call,
+        wanted,
+        lambda groups, name: _described(context, groups, name, wanted[name]),
+        _not_described,
+        describing.DescribeShareGroupOffsetsResponse,
+    )
 
 
 def _wanted(group: describing.DescribeShareGroupOffsetsRequestGroup) -> list[_Place] | None:
@@ -60,10 +56,7 @@ def _wanted(group: describing.DescribeShareGroupOffsetsRequestGroup) -> list[_Pl
 def _described(
     context: Context, groups: Coordinator, name: str, wanted: list[_Place] | None
 ) -> describing.DescribeShareGroupOffsetsResponseGroup:
-    try:
-        kept = {(one.topic, one.partition): one for one in groups.shared.places(name)}
-    except PenstockError as error:
-        return _not_described(name, error)
+    kept = {(one.topic, one.partition): one for one in groups.shared.places(name)}
     topics: dict[str, describing.DescribeShareGroupOffsetsResponseTopic] = {}
     for place in sorted(kept) if wanted is None else wanted:
         topic, number = place

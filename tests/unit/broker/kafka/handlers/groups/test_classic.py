@@ -127,6 +127,8 @@ class Answers(Waiters):
 
     client_host = "/127.0.0.1"
     connection: Any = None
+    fetch_sessions: Any = None
+    share_sessions: Any = None
     is_open = True
     is_reader = False
     principal = None

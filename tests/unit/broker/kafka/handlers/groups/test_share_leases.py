@@ -77,7 +77,7 @@ class Consumer:
 
     async def settle(self, *batches: Batch, epoch: int | None = None, **how: Any) -> int:
         """The code, of the request or of the partition."""
-        made = [acknowledging.AcknowledgementBatch(*batch) for batch in batches]
+        made = [fetching.AcknowledgementBatch(*batch) for batch in batches]
         partition = acknowledging.AcknowledgePartition(0, made)
         topics = [acknowledging.AcknowledgeTopic(self.topic_id, [partition])] if batches else []
         if epoch is None:

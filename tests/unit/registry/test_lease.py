@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.registry.metaserver.lease import Lease
+from penstock.registry.lease import Lease
 from tests.kit.broker.running import ManualClock
 
 
 def test_it_begins_with_the_sending_and_is_shorter_than_the_session() -> None:
-    """R-REP-5"""
+    """R-REP-4, R-REP-5: the answer may have been long on its way, while the session's time ran."""
     clock = ManualClock()
     lease = Lease(clock)
     attempt = lease.begin()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from penstock.broker.delivery.shared import sessions as share_sessions
-from penstock.broker.delivery.shared.sessions import Key, Member, ShareSession, ShareSessions
+from penstock.broker.kafka import share_sessions
+from penstock.broker.kafka.share_sessions import Key, Member, ShareSession, ShareSessions
 from penstock.protocol.kafka.errors import ErrorCode
 
 ME = Member("g", "m")

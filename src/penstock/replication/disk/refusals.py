@@ -25,7 +25,7 @@ _STALE_MS: Final = 60_000
 _PROVEN_MS: Final = 3_000
 
 
-class Complaints:
+class Refusals:
     """About one disk. All calls come from the event loop."""
 
     __slots__ = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.clients import fetch_sessions
-from penstock.broker.clients.fetch_sessions import FetchSessions, Opened
+from penstock.broker.kafka import fetch_sessions
+from penstock.broker.kafka.fetch_sessions import FetchSessions, Opened
 from penstock.protocol.kafka.errors import ErrorCode
 from penstock.protocol.kafka.messages.fetch import (
     FetchPartition,
