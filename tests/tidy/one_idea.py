@@ -45,11 +45,9 @@ SEVERAL: Final = {
     "broker.partitions.partition.Partition": "Admission, producers and readers of a partition.",
     "broker.partitions.partitions.Partitions": "The table of partitions, and how they are opened.",
     "client.client.Client": "The verbs, and the connection that they share.",
-    "client.consuming.consumer.Consumer": "Reading, and what the reader says of each message.",
     "client.consuming.membership.Membership": "Heartbeats, what is held, and what is told of it.",
     "client.producing.sender.Sender": "Batches on their way, and the identity they go under.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
-    "client.sharing.consumer.SharedConsumer": "Reading, and what the reader says of each message.",
     "registry.metaserver.client.MetaRegistry": "What a registry offers, and the session behind it.",
     "registry.zookeeper.client.ZooKeeperRegistry": (
         "What a registry offers, and the session behind it."

@@ -6,7 +6,7 @@ The invariant: whatever a client made (producers, consumers, tasks, sockets) has
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from types import TracebackType
@@ -21,6 +21,7 @@ from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.consuming.ledger import PlaceLedger
 from penstock.client.consuming.range_reader import RangeReader
 from penstock.client.producing.accumulator import Headers
 from penstock.client.producing.options import MessageOptions
@@ -35,10 +36,12 @@ from penstock.client.producing.staged_write import (
     commit_staged,
     committed_epoch,
 )
+from penstock.client.reading.any_consumer import AnyConsumer
 from penstock.client.requests.requests import Requests
 from penstock.client.serving.handlers import FromThreads, MessageHandler, check_handler, is_plain
 from penstock.client.serving.serving import ServeSettings, serve, split_settings
 from penstock.client.sharing.consumer import SharedConsumer
+from penstock.client.sharing.ledger import LeaseLedger
 from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
@@ -65,9 +68,8 @@ class Client(Administration):
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self._bootstrap = bootstrap
         self._config = config
-        self._members: dict[
-            Producer | Consumer | SharedConsumer | StagedWrite, None
-        ] = {}  # in the order they were made
+        # In the order they were made.
+        self._members: dict[Producer | AnyConsumer | StagedWrite, None] = {}
         self._publisher: Producer | None = None
         self._connected: _Connected | None = None
 
@@ -172,12 +174,16 @@ class Client(Administration):
         return producer
 
     def consumer(
-        self, *topics: str, source: Any = None, **settings: Unpack[ConsumerSettings]
+        self,
+        *topics: str,
+        facade: Callable[[PlaceLedger], Any] | None = None,
+        **settings: Unpack[ConsumerSettings],
     ) -> Consumer:
         """A consumer of all partitions of the topics, or of those it is assigned later. With a
         group it is a member of it, and reads what the group gives it.
 
-        source: who takes `message.ack()` instead of the consumer, for facades.
+        facade: makes what takes `message.ack()` instead of the ledger that it is given, for code
+        outside of the loop.
         """
         _check_topics(topics)
         connected = self._connection()
@@ -186,7 +192,7 @@ class Client(Administration):
             self._config,
             topics,
             ConsumerConfig(**settings),
-            source=source,
+            facade=facade,
             on_end=self._forget,
             pushes=connected.pushes,
         )
@@ -200,7 +206,10 @@ class Client(Administration):
         return self.consumer(*topics, **settings)
 
     def share(
-        self, *topics: str, source: Any = None, **settings: Unpack[SharedConsumerSettings]
+        self,
+        *topics: str,
+        facade: Callable[[LeaseLedger], Any] | None = None,
+        **settings: Unpack[SharedConsumerSettings],
     ) -> SharedConsumer:
         """Share topics with the others of a group, message by message: more members than there are
         partitions, each message leased to one of them.
@@ -208,7 +217,8 @@ class Client(Administration):
             async for message in mq.share("orders", group="workers"):
                 await message.ack()  # or .fail(reason), .release(), .reject(reason), .extend()
 
-        source: whom messages tell what became of them instead of the consumer, for facades.
+        facade: makes what messages tell what became of them, instead of the ledger that it is
+        given, for code outside of the loop.
         """
         if not topics:
             raise InvalidRequest("There is no topic to share: name at least one.")
@@ -219,7 +229,7 @@ class Client(Administration):
             self._config,
             topics,
             SharedConsumerConfig(**settings),
-            source=source,
+            facade=facade,
             on_end=self._forget,
             pushes=connected.pushes,
         )
@@ -242,17 +252,15 @@ class Client(Administration):
         """
         check_handler(handler)
         config, exclusive, shared = split_settings(settings)
-        source = FromThreads() if is_plain(handler) else None
-        consumer: Consumer | SharedConsumer
+        facade = FromThreads if is_plain(handler) else None
+        consumer: AnyConsumer
         if shared is not None:
-            consumer = self.share(*topics, source=source, **shared)
+            consumer = self.share(*topics, facade=facade, **shared)
         elif not topics:
             raise InvalidRequest("There is no topic to serve: name at least one.")
         else:
             assert exclusive is not None
-            consumer = self.consumer(*topics, source=source, **exclusive)
-        if source is not None:
-            source.consumer = consumer
+            consumer = self.consumer(*topics, facade=facade, **exclusive)
         await serve(consumer, handler, config)
 
     def read_range(
@@ -355,7 +363,7 @@ class Client(Administration):
             raise ClientClosed("The client is not connected: use it inside its `async with`.")
         return self._connected
 
-    def _forget(self, member: Producer | Consumer | SharedConsumer | StagedWrite) -> None:
+    def _forget(self, member: Producer | AnyConsumer | StagedWrite) -> None:
         self._members.pop(member, None)
 
 

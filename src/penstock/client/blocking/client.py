@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -21,7 +22,12 @@ from penstock.client.blocking.admin import (
     BlockingGroupAdmin,
     BlockingSchedules,
 )
-from penstock.client.blocking.consuming import BlockingConsumer, BlockingSharedConsumer
+from penstock.client.blocking.consuming import (
+    BlockingConsumer,
+    BlockingLeaseLedger,
+    BlockingPlaceLedger,
+    BlockingSharedConsumer,
+)
 from penstock.client.blocking.facade import Facade, waits
 from penstock.client.blocking.producing import BlockingProducer, BlockingStagedWrite
 from penstock.client.blocking.serving import serve_in_threads
@@ -124,7 +130,10 @@ class BlockingClient(Facade[Client]):
     def consumer(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
         """A consumer of all partitions of the topics, or of those it is assigned later, as
         `Client.consumer` makes them; callbacks run in the client's own thread."""
-        return BlockingConsumer(self._open_thread(), self._asked, topics, settings)
+        thread = self._open_thread()
+        facade = partial(BlockingPlaceLedger, thread)
+        consumer = thread.call(lambda: self._asked.consumer(*topics, facade=facade, **settings))
+        return BlockingConsumer(thread, consumer)
 
     def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
         """Read topics: `for message in mq.subscribe("orders", group="billing")`."""
@@ -138,7 +147,10 @@ class BlockingClient(Facade[Client]):
         """Share topics with the others of a group, message by message. See `Client.share`."""
         if not topics:
             raise InvalidRequest("There is no topic to share: name at least one.")
-        return BlockingSharedConsumer(self._open_thread(), self._asked, topics, settings)
+        thread = self._open_thread()
+        facade = partial(BlockingLeaseLedger, thread)
+        consumer = thread.call(lambda: self._asked.share(*topics, facade=facade, **settings))
+        return BlockingSharedConsumer(thread, consumer)
 
     def serve(
         self,
@@ -151,13 +163,13 @@ class BlockingClient(Facade[Client]):
         check_handler(handler)
         thread = self._open_thread()
         config, exclusive, shared = split_settings(settings)
+        consumer: BlockingConsumer | BlockingSharedConsumer
         if shared is not None:
-            sharing = self.share(*topics, **shared)
-            serve_in_threads(thread, sharing.consumer, handler, config)
+            consumer = self.share(*topics, **shared)
         else:
             assert exclusive is not None
-            consuming = self.subscribe(*topics, **exclusive)
-            serve_in_threads(thread, consuming.consumer, handler, config)
+            consumer = self.subscribe(*topics, **exclusive)
+        serve_in_threads(thread, consumer.asked, handler, config)
 
     def read_range(
         self,

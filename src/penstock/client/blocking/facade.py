@@ -59,6 +59,11 @@ ScopeT_co = TypeVar("ScopeT_co", bound=Scope, covariant=True)
 class ScopeFacade(Facade[ScopeT_co]):
     """The same, of what is used in an `async with`: here in a `with`."""
 
+    @property
+    def asked(self) -> ScopeT_co:
+        """The one on the loop."""
+        return self._asked
+
     def __enter__(self) -> Self:
         self._thread.run(self._asked.__aenter__())
         return self

@@ -1,25 +1,20 @@
 """Reads topics: message by message, in lists, or as columns.
 
-The face of the consuming side; `fetcher` fetches ahead, `ledger` takes what the reader says of
-messages, `progress` and `committer` keep a group's place, `membership` says which partitions the
-group gives. The invariant: of every partition the reader gets each message from its position on
-once and in order, until it seeks.
+The face of the consuming side; `fetcher` fetches ahead, `ledger` takes what is said of messages,
+`progress` and `committer` keep a group's place, `membership` says which partitions the group gives.
+The invariant: of every partition the reader gets each message from its position on once and in
+order, until it seeks.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self, TypedDict
+from functools import partial
+from typing import Any, TypedDict
 
-from penstock.client.concurrency.callbacks import (
-    OnPartitions,
-    check_outside_callbacks,
-    is_in_callback,
-)
+from penstock.client.concurrency.callbacks import OnPartitions, check_outside_callbacks
 from penstock.client.concurrency.tasks import TaskScope, all_of
 from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
@@ -39,11 +34,11 @@ from penstock.client.consuming.partitions import Holdings
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
 from penstock.client.consuming.starts import OutOfRange, Start, check_out_of_range, check_start
+from penstock.client.reading.any_consumer import AnyConsumer, check_count
 from penstock.client.reading.asked import Asked
 from penstock.client.reading.pushed import Pushed
 from penstock.client.reading.supply import Source
-from penstock.client.requests.replies import Replying
-from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
+from penstock.model.errors import ClientClosed, InvalidConfig
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import (
     FETCH_WAIT_MS_MAX,
@@ -197,7 +192,7 @@ class ConsumerConfig:
             _check_claims(self.partitions)
 
 
-class Consumer(PlaceLedger, Replying):
+class Consumer(AnyConsumer):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(
@@ -207,32 +202,32 @@ class Consumer(PlaceLedger, Replying):
         topics: Collection[str],
         settings: ConsumerConfig,
         *,
-        source: Any,
-        on_end: Callable[[Consumer], None],
+        facade: Callable[[PlaceLedger], Any] | None,
+        on_end: Callable[[AnyConsumer], None],
         pushes: Pushes,
     ) -> None:
-        """source: who takes the acknowledgements of messages; None: this."""
-        self._on_end = on_end
+        """facade: of the ledger, which messages have instead of it."""
+        super().__init__(on_end)
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        fetcher = _fetcher(routes, config, settings, pushes)
+        self._fetcher = fetcher = _fetcher(routes, config, settings, pushes)
         committer = Committer(settings.group, routes, config.backoff) if settings.group else None
-        super().__init__(routes, fetcher, committer)
+        self._committer = committer
+        self.ledger = PlaceLedger(routes, committer)
         self._reader = Reader(
-            self._fetcher,
-            self._committer.progress if self._committer is not None else {},
-            source if source is not None else self,
-            on_skipped=self._committer.wake if self._committer is not None else None,
+            fetcher,
+            committer.progress if committer is not None else {},
+            self.ledger if facade is None else facade(self.ledger),
+            on_skipped=committer.wake if committer is not None else None,
         )
         self._scope = TaskScope()
-        self._changing = asyncio.Lock()
-        self._holdings = Holdings(self._fetcher, self._committer)
+        self._holdings = Holdings(fetcher, committer)
         self._missing = MissingTopics(routes, config.backoff, settings.on_missing_topic)
         self._following = RouteFollowing(
             routes, config.backoff, self._holdings, self._changing, self._missing
         )
         # Groups may give nothing, and topics may come later.
-        self._fetcher.may_be_idle = bool(self._topics)
+        fetcher.may_be_idle = bool(self._topics)
         self._membership: Membership | None = None
         if settings.group is not None and (self._topics or settings.partitions is not None):
             member = _member_settings(settings.group, self._topics, settings, config.client_name)
@@ -242,57 +237,13 @@ class Consumer(PlaceLedger, Replying):
                 member,
                 self._holdings,
                 self._changing,
-                self._fetcher.fail,
+                fetcher.fail,
                 settings.on_missing_topic,
             )
             if isinstance(fetcher.source, Pushed):
                 fetcher.source.member_id = self._membership.member_id
-            assert self._committer is not None
-            self._committer.member = self._membership
-        self._is_started = False
-        self._is_closed = False
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def start(self) -> None:
-        """Find the topics and the positions. Reading does it too; "latest" means from here on."""
-        if self._is_closed:
-            raise ClientClosed("The consumer was closed: make another one to go on.")
-        if not (self._is_started or is_in_callback(self._changing)):
-            async with self._changing:
-                await self._start_once()
-
-    async def close(self) -> None:
-        """Commit what was acknowledged and stop reading."""
-        check_outside_callbacks(self._changing)
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            if self._committer is not None:
-                await self._committer.close()
-        finally:
-            if self._membership is not None:
-                await self._membership.leave()
-            await self._missing.close()
-            await self._following.close()
-            await self._scope.close()
-            await self._fetcher.close()
-            self._on_end(self)
+            assert committer is not None
+            committer.member = self._membership
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -314,15 +265,9 @@ class Consumer(PlaceLedger, Replying):
 
         The first call also starts the consumer, whatever time that takes.
         """
-        if max_messages is not None and max_messages < 1:
-            raise InvalidRequest(f"max_messages is {max_messages}: it must be at least 1.")
-        await self.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                hand = await self.next_hand()
-        except TimeoutError:
-            return []
-        return hand.take(max_messages)
+        check_count(max_messages)
+        hand = await self._in_time(timeout_s, self.next_hand)
+        return [] if hand is None else hand.take(max_messages)
 
     async def next_hand(self) -> Hand:
         """The next messages of one partition, to be taken one by one or at once; for facades."""
@@ -336,12 +281,8 @@ class Consumer(PlaceLedger, Replying):
 
         Empty only if the time is over first. Several entries may be of one partition, in order.
         """
-        await self.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await self._reader.next_columns(include_headers=include_headers)
-        except TimeoutError:
-            return []
+        columns = partial(self._reader.next_columns, include_headers=include_headers)
+        return await self._in_time(timeout_s, columns) or []
 
     # --- where to read -------------------------------------------------------------------------
 
@@ -386,7 +327,7 @@ class Consumer(PlaceLedger, Replying):
         """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
         self._fetcher.feed(partition)
         place = TopicPartition(*partition)
-        position = await find_offset(self._routes, place, check_start(to))
+        position = await find_offset(self._fetcher.source.routes, place, check_start(to))
         # Asked for again: another task may have assigned other partitions meanwhile.
         self._fetcher.seek(self._fetcher.feed(partition), position)
         if self._committer is not None:
@@ -409,24 +350,54 @@ class Consumer(PlaceLedger, Replying):
             [self._fetcher.feed(partition) for partition in partitions or self.partitions]
         )
 
+    # --- a group's place -----------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
+        """Set the group's place: after everything handed out so far, or at the offsets given.
+
+        Returns when the broker has it. PartitionLost: the group has taken a partition away before.
+        """
+        committer = self.ledger.committer
+        if offsets is not None:
+            await committer.commit_at(offsets)
+            return
+        for partition, progress in committer.progress.items():
+            progress.acknowledge_below(self._fetcher.feed(partition).position)
+        await committer.commit_all()
+
+    async def committed(self, partition: tuple[str, int]) -> int | None:
+        """The group's place in a partition, as the broker has it; None if it has none."""
+        places = await self.ledger.committer.committed([partition[0]])
+        return places.get(TopicPartition(*partition))
+
     # --- helpers -------------------------------------------------------------------------------
 
-    async def _start_once(self) -> None:
-        if self._is_started:  # somebody else did it while this waited
-            return
+    async def _begin(self) -> None:
         if self._membership is not None:
             await self._membership.start()
         else:
             await self._following.start(self._topics, self._settings.start)
         if self._is_closed:
-            if self._membership is not None:
-                await self._membership.leave()
-            await self._missing.close()
-            await self._following.close()
+            await self._stop_finding()
             raise ClientClosed("The consumer was closed before it had started.")
         if self._committer is not None:
             self._scope.start(self._committer.run(), name=f"commits of {self._settings.group}")
-        self._is_started = True
+
+    async def _end(self) -> None:
+        try:
+            if self._committer is not None:
+                await self._committer.close()
+        finally:
+            await self._stop_finding()
+            await self._scope.close()
+            await self._fetcher.close()
+
+    async def _stop_finding(self) -> None:
+        """Nothing more is found to be read, by the group or among the topics."""
+        if self._membership is not None:
+            await self._membership.leave()
+        await self._missing.close()
+        await self._following.close()
 
 
 def _check_claims(partitions: Collection[int | tuple[str, int]]) -> None:

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol, TypedDict, cast
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.reading.any_consumer import AnyConsumer
 from penstock.client.serving.failing import Failing
 from penstock.client.serving.handlers import Handlers, MessageHandler
 from penstock.client.serving.stop_signals import asked_by_signals, is_main_task, told_before
@@ -156,20 +156,6 @@ def _check_names(given: Mapping[str, object], known: Collection[str], advice: st
             raise InvalidConfig(f"{name} is not a setting of this consumer. {advice}")
 
 
-class Served(Protocol):
-    """A consumer, exclusive or shared."""
-
-    async def __aenter__(self) -> object: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
-    async def next_hand(self) -> Iterable[Message]: ...
-
-
 class Ending:
     """The wish that a `serve` ends and returns, from whatever thread."""
 
@@ -190,7 +176,10 @@ class Ending:
 
 
 async def serve(
-    consumer: Served, handler: MessageHandler, config: ServeConfig, ending: Ending | None = None
+    consumer: AnyConsumer,
+    handler: MessageHandler,
+    config: ServeConfig,
+    ending: Ending | None = None,
 ) -> None:
     """Handle messages until this is cancelled or asked to end, or reading or acknowledging fails.
 
@@ -238,7 +227,7 @@ class _Serving:
         self._runner: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
 
-    async def run(self, consumer: Served) -> None:
+    async def run(self, consumer: AnyConsumer) -> None:
         self._runner = runner = asyncio.current_task()
         assert runner is not None
         try:

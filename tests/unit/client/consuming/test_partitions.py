@@ -13,7 +13,7 @@ async def test_what_is_held_is_fetched_and_counted(broker: FakeBroker, mq: Clien
     broker.create("orders", 2)
     async with mq.subscribe("orders", group="billing") as consumer:
         holdings = consumer._holdings
-        progress = consumer.committer.progress
+        progress = consumer.ledger.committer.progress
         assert holdings.partitions == list(progress) == [ONE, TWO]
         holdings.remove([TWO, TopicPartition("orders", 9)])
         assert holdings.partitions == list(progress) == [ONE]

@@ -21,7 +21,7 @@ class Bench:
         self.settled: list[tuple[int, Kind]] = []
         self.keeper = LeaseKeeper(self.buffer, self.held, self._settle, extends=extends)
 
-    def _settle(self, partition: TopicPartition, offset: int, outcome: Outcome) -> None:
+    def _settle(self, partition: tuple[str, int], offset: int, outcome: Outcome) -> None:
         assert partition == JOBS
         self.settled.append((offset, outcome.kind))
 
