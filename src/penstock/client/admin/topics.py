@@ -13,8 +13,8 @@ from typing import Final
 
 from penstock.client.connection.routes import GROUPS, NO_LEADER, Routes
 from penstock.client.consuming.committer import commit_offsets, fetch_offsets
-from penstock.client.consuming.missing_topics import nearest_topic
 from penstock.client.consuming.starts import Start, check_start, find_request
+from penstock.client.reading.missing_topics import nearest_topic
 from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     MalformedFrame,

@@ -22,20 +22,20 @@ from penstock.client.connection.routes import Routes
 from penstock.client.consuming.batch_feed import FeedConfig, find_offset
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
-from penstock.client.consuming.filters import make_filter
 from penstock.client.consuming.ledger import PlaceLedger
 from penstock.client.consuming.membership import MemberSettings, Membership
-from penstock.client.consuming.missing_topics import (
-    MissingTopic,
-    MissingTopics,
-    check_missing_topic,
-)
 from penstock.client.consuming.partitions import Holdings
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
 from penstock.client.consuming.starts import OutOfRange, Start, check_out_of_range, check_start
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
 from penstock.client.reading.asked import Asked
+from penstock.client.reading.filters import make_filter
+from penstock.client.reading.missing_topics import (
+    MissingTopic,
+    MissingTopics,
+    check_missing_topic,
+)
 from penstock.client.reading.pushed import Pushed
 from penstock.client.reading.supply import Source
 from penstock.model.errors import ClientClosed, InvalidConfig

@@ -18,9 +18,9 @@ from penstock.client.concurrency.callbacks import OnPartitions, tell
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import GROUPS, Routes
-from penstock.client.consuming.missing_topics import MissingTopic, MissingTopics
 from penstock.client.consuming.partitions import Holdings
 from penstock.client.consuming.starts import Start
+from penstock.client.reading.missing_topics import MissingTopic, MissingTopics
 from penstock.model.errors import (
     FencedMemberEpoch,
     PenstockError,

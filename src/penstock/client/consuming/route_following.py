@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes, TopicRoute
-from penstock.client.consuming.missing_topics import MissingTopics
 from penstock.client.consuming.partitions import Holdings
 from penstock.client.consuming.starts import Start
+from penstock.client.reading.missing_topics import MissingTopics
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 

@@ -16,9 +16,9 @@ from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.missing_topics import MissingTopics
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
 from penstock.client.reading.asked import Asked
+from penstock.client.reading.missing_topics import MissingTopics
 from penstock.client.reading.pushed import Pushed
 from penstock.client.reading.supply import Source
 from penstock.client.sharing.buffer import LeaseBuffer

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from penstock.client.consuming.filters import make_filter
-from penstock.client.consuming.missing_topics import MissingTopic, check_missing_topic
+from penstock.client.reading.filters import make_filter
+from penstock.client.reading.missing_topics import MissingTopic, check_missing_topic
 from penstock.model.errors import InvalidConfig
 from penstock.model.limits import (
     FETCH_WAIT_MS_MAX,
