@@ -20,9 +20,10 @@ from penstock.client.config import ClientConfig, ClientSettings
 from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.consumer import Consumer, ConsumerConfig, ConsumerSettings
+from penstock.client.consuming.consumer import Consumer
 from penstock.client.consuming.ledger import PlaceLedger
 from penstock.client.consuming.range_reader import RangeReader
+from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
 from penstock.client.producing.accumulator import Headers
 from penstock.client.producing.options import MessageOptions
 from penstock.client.producing.producer import Producer, ProducerConfig, ProducerSettings

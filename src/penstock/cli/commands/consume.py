@@ -33,7 +33,8 @@ from penstock.model.errors import InvalidRequest, TimedOut
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.consuming.consumer import Consumer, ConsumerSettings
+    from penstock.client.consuming.consumer import Consumer
+    from penstock.client.consuming.settings import ConsumerSettings
     from penstock.client.sharing.consumer import SharedConsumer
     from penstock.client.sharing.settings import SharedConsumerSettings
     from penstock.records import Message

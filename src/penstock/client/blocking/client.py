@@ -34,7 +34,7 @@ from penstock.client.blocking.serving import serve_in_threads
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.config import ClientSettings
-from penstock.client.consuming.consumer import ConsumerSettings
+from penstock.client.consuming.settings import ConsumerSettings
 from penstock.client.producing.producer import ProducerSettings
 from penstock.client.serving.handlers import check_handler
 from penstock.client.serving.serving import ServeSettings, split_settings

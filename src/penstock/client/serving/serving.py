@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from penstock.client.concurrency.backoff import Backoff
-from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
 from penstock.client.reading.any_consumer import AnyConsumer
 from penstock.client.serving.failing import Failing
 from penstock.client.serving.handlers import Handlers, MessageHandler
