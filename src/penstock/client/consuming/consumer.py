@@ -18,7 +18,7 @@ from penstock.client.concurrency.tasks import TaskScope, all_of
 from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Pushes
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.batch_feed import FeedConfig, find_offset
+from penstock.client.consuming.batch_feed import find_offset
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.ledger import PlaceLedger
@@ -30,7 +30,6 @@ from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import Start, check_start
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
 from penstock.client.reading.asked import Asked
-from penstock.client.reading.filters import make_filter
 from penstock.client.reading.missing_topics import (
     MissingTopics,
 )
@@ -59,7 +58,7 @@ class Consumer(AnyConsumer):
         super().__init__(on_end)
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        self._fetcher = fetcher = _fetcher(routes, config, settings, pushes)
+        self._fetcher = fetcher = Fetcher(_source(routes, config, settings, pushes), settings)
         committer = Committer(settings.group, routes, config.backoff) if settings.group else None
         self._committer = committer
         self.ledger = PlaceLedger(routes, committer)
@@ -279,19 +278,11 @@ def _member_settings(
     )
 
 
-def _fetcher(
+def _source(
     routes: Routes, config: ClientConfig, settings: ConsumerConfig, pushes: Pushes
-) -> Fetcher:
+) -> Source:
     """Brings the batches, by asking for them or by being pushed to."""
-    source: Source = Asked(routes, config)
-    if settings.push:
-        group, resumes_itself = settings.group or "", settings.auto_resume
-        source = Pushed(routes, config, pushes, group=group, resumes_itself=resumes_itself)
-    reading = FeedConfig(
-        buffer_bytes=settings.buffer_bytes,
-        credit_messages=settings.push_messages,
-        max_wait_ms=settings.max_wait_ms,
-        on_out_of_range=settings.on_out_of_range,
-        filter=make_filter(settings.filter, settings.tags, settings.key, settings.key_prefix),
-    )
-    return Fetcher(source, reading)
+    if not settings.push:
+        return Asked(routes, config)
+    group, resumes_itself = settings.group or "", settings.auto_resume
+    return Pushed(routes, config, pushes, group=group, resumes_itself=resumes_itself)

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypedDict
 
 from penstock.client.concurrency.callbacks import OnPartitions
+from penstock.client.config import check_range
 from penstock.client.consuming.starts import OutOfRange, Start, check_out_of_range, check_start
-from penstock.client.reading.filters import make_filter
-from penstock.client.reading.missing_topics import MissingTopic, check_missing_topic
+from penstock.client.reading.settings import ReadingConfig, ReadingSettings
 from penstock.model.errors import InvalidConfig
-from penstock.model.limits import (
-    FETCH_WAIT_MS_MAX,
-    GROUP_NAME_LENGTH_MAX,
-    MIB,
-    PARTITIONS_PER_TOPIC_MAX,
-    PUSH_CREDIT_MESSAGES_MAX,
-)
+from penstock.model.limits import PARTITIONS_PER_TOPIC_MAX, PUSH_CREDIT_MESSAGES_MAX
 
 
-class ConsumerSettings(TypedDict, total=False):
+class ConsumerSettings(ReadingSettings, total=False):
     """The settings of `ConsumerConfig`, as keywords of `Client.consumer`."""
 
     group: str | None
     start: Start
     on_out_of_range: OutOfRange
-    on_missing_topic: MissingTopic
-    buffer_bytes: int
-    max_wait_ms: int
     name: str | None
     instance_id: str | None
     assignor: str | None
@@ -36,17 +26,11 @@ class ConsumerSettings(TypedDict, total=False):
     point_to_point: bool
     on_assigned: OnPartitions | None
     on_revoked: OnPartitions | None
-    filter: str | None
-    tags: str | Sequence[str]
-    key: bytes | None
-    key_prefix: bytes | None
-    push: bool
     push_messages: int
-    auto_resume: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
+class ConsumerConfig(ReadingConfig):
     """Where a consumer begins and how far it reads ahead."""
 
     group: str | None = None
@@ -58,16 +42,6 @@ class ConsumerConfig:
 
     on_out_of_range: OutOfRange = "earliest"
     """Where to go on when retention has taken the next message: there, or raise."""
-
-    on_missing_topic: MissingTopic = "wait"
-    """Where there is no such topic: wait until somebody makes it, make it, or raise UnknownTopic.
-    What comes later is read from its first message on."""
-
-    buffer_bytes: int = 16 * MIB
-    """How much may be fetched ahead of the reader."""
-
-    max_wait_ms: int = 5_000
-    """How long a broker holds a question open while there is nothing new."""
 
     name: str | None = None
     """What the group shows this member as; None: the client's name."""
@@ -94,51 +68,17 @@ class ConsumerConfig:
     on_revoked: OnPartitions | None = None
     """Is told of partitions that the group takes away: the last moment to acknowledge what was read
     of them. Also when they are lost already, to a group that took this member for dead."""
-    filter: str | None = None
-    """Only messages of which this is true, as in "region = 'eu' AND price > 10"; docs/filters.md.
-    All that is said here and below must hold. The group's place moves past the others."""
-
-    tags: str | Sequence[str] = ()
-    """Only messages with one of these tags."""
-
-    key: bytes | None = None
-    """Only messages with this key."""
-
-    key_prefix: bytes | None = None
-    """Only messages whose key begins like this."""
-    push: bool = False
-    """Have messages pushed by the brokers, instead of asking for them: the loop is the same."""
 
     push_messages: int = 10_000
     """How many messages of a partition may be pushed ahead of the reader, and how many bytes of all
     of them `buffer_bytes` says; one batch is pushed whatever its size."""
 
-    auto_resume: bool = True
-    """Let a delivery that a broker parked, because this process did not answer it, go on by
-    itself. Else reading raises Parked, and goes on after `resume`."""
-
     def __post_init__(self) -> None:
+        self.check_reading(self.group)
         self._check_membership()
         check_start(self.start)
         check_out_of_range(self.on_out_of_range)
-        check_missing_topic(self.on_missing_topic)
-        make_filter(self.filter, self.tags, self.key, self.key_prefix)
-        if self.group is not None and not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
-            raise InvalidConfig(
-                f"The group's name has {len(self.group)} characters: give it 1 to "
-                f"{GROUP_NAME_LENGTH_MAX}."
-            )
-        if self.buffer_bytes <= 0:
-            raise InvalidConfig(f"buffer_bytes is {self.buffer_bytes}: it must be at least 1.")
-        if not 1 <= self.push_messages <= PUSH_CREDIT_MESSAGES_MAX:
-            raise InvalidConfig(
-                f"push_messages is {self.push_messages}: it must be from 1 to "
-                f"{PUSH_CREDIT_MESSAGES_MAX}."
-            )
-        if not 1 <= self.max_wait_ms <= FETCH_WAIT_MS_MAX:
-            raise InvalidConfig(
-                f"max_wait_ms is {self.max_wait_ms}: it must be from 1 to {FETCH_WAIT_MS_MAX}."
-            )
+        check_range("push_messages", self.push_messages, 1, PUSH_CREDIT_MESSAGES_MAX)
 
     def _check_membership(self) -> None:
         wishes = {

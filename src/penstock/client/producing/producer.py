@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypedDict, Unpack
 
 from penstock.client.concurrency.turn import TURN
-from penstock.client.config import ClientConfig
+from penstock.client.config import ClientConfig, check_range
 from penstock.client.connection.routes import Routes, TopicRoute
 from penstock.client.errors import DeliveryFailed
 from penstock.client.producing.accumulator import Accumulator, Headers, Outgoing
@@ -97,19 +97,14 @@ class ProducerConfig:
             raise InvalidConfig(f"compression is {self.compression!r}: it can be {names}.")
         if self.idempotent and self.acks == 0:
             raise InvalidConfig("idempotent needs acks 1 or all: with acks=0 nothing is retried.")
-        if self.linger_ms < 0:
-            raise InvalidConfig(f"linger_ms is {self.linger_ms}: it must be at least 0.")
-        if not 1 * KIB <= self.batch_bytes <= BATCH_BYTES_MAX:
-            raise InvalidConfig(
-                f"batch_bytes is {self.batch_bytes}: it must be from {KIB} to {BATCH_BYTES_MAX}."
-            )
+        check_range("linger_ms", self.linger_ms, 0)
+        check_range("batch_bytes", self.batch_bytes, KIB, BATCH_BYTES_MAX)
         if self.buffer_bytes < self.batch_bytes:
             raise InvalidConfig(
                 f"buffer_bytes is {self.buffer_bytes}: it must hold a batch of {self.batch_bytes}."
             )
-        for name in ("delivery_timeout_ms", "request_timeout_ms"):
-            if getattr(self, name) <= 0:
-                raise InvalidConfig(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        check_range("delivery_timeout_ms", self.delivery_timeout_ms, 1)
+        check_range("request_timeout_ms", self.request_timeout_ms, 1)
 
 
 class Producer:

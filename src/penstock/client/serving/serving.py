@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from penstock.client.concurrency.backoff import Backoff
+from penstock.client.config import check_range
 from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
 from penstock.client.reading.any_consumer import AnyConsumer
 from penstock.client.serving.failing import Failing
@@ -101,9 +102,7 @@ class ServeConfig:
             ("finish_timeout_ms", 0, 2**31),
             ("failing_pause_ms_max", 0, 2**31),
         ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InvalidConfig(f"{name} is {value}: it must be from {low} to {high}.")
+            check_range(name, getattr(self, name), low, high)
 
 
 class Split(NamedTuple):
