@@ -6,7 +6,9 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -51,6 +53,27 @@ def run_with_client(
     # uvloop makes what it watches non-blocking, for whoever else has it open too. These commands
     # watch the standard input and output, which belong to the shell.
     return run(main(), on_uvloop=False)
+
+
+def with_client(work: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
+    """The command that does this, given a client that has reached a broker: `--bootstrap` is one of
+    its options. Not for commands that have to look at others before there is a client."""
+
+    @wraps(work)
+    def command(bootstrap: str, **options: Any) -> None:
+        run_with_client(bootstrap, lambda mq: work(mq, **options))
+
+    # What Typer reads. Commands have the type of the client for type checkers alone.
+    told = signature(work, eval_str=True, locals={"Client": object})
+    _, *options = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in told.parameters.values())
+    at = len(options) - ("as_json" in told.parameters)  # which is the last one everywhere
+    where = Parameter(
+        "bootstrap", Parameter.KEYWORD_ONLY, default=DEFAULT_BOOTSTRAP, annotation=Bootstrap
+    )
+    options.insert(at, where)
+    command.__annotations__ = {each.name: each.annotation for each in options}
+    vars(command)["__signature__"] = told.replace(parameters=options)
+    return command
 
 
 @asynccontextmanager

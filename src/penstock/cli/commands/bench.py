@@ -106,7 +106,7 @@ def bench(
             ("round trip p99", f"{figures.round_trip_p99_ms:.2f} ms"),
         )
     ]
-    show_table(rows, ("measured", "result"))
+    show_table(rows)
 
 
 async def _measure_somewhere(load: _Load, bootstrap: str | None) -> _Figures:

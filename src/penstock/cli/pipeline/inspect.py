@@ -194,6 +194,5 @@ def _show_lag(inspection: Inspection) -> None:
                     "partitions": len(lag),
                 }
                 for (topic, group), lag in sorted(lags.items())
-            ],
-            ("group", "topic", "lag", "partitions"),
+            ]
         )
