@@ -17,7 +17,7 @@ from penstock.client.admin.dead_letters import DeadLetters
 from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig, ClientSettings
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.consumer import Consumer
@@ -195,7 +195,7 @@ class Client(Administration):
             ConsumerConfig(**settings),
             facade=facade,
             on_end=self._forget,
-            pushes=connected.pushes,
+            deliveries=connected.deliveries,
         )
         self._members[consumer] = None
         return consumer
@@ -232,7 +232,7 @@ class Client(Administration):
             SharedConsumerConfig(**settings),
             facade=facade,
             on_end=self._forget,
-            pushes=connected.pushes,
+            deliveries=connected.deliveries,
         )
         self._members[consumer] = None
         return consumer
@@ -373,14 +373,14 @@ class _Connected:
 
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self.links = Links(bootstrap, config)
-        self.pushes = Pushes(self.links)
+        self.deliveries = Deliveries(self.links)
         self.routes = Routes(self.links, config)
         self.requests = Requests(self.links)
         self.scope = TaskScope()
 
     async def close(self) -> None:
         await self.scope.close()
-        self.pushes.end()
+        self.deliveries.end()
         await self.routes.close()
         await self.links.close()
 

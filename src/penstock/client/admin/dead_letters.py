@@ -17,11 +17,11 @@ from penstock.client.admin.redriving import (
     GUARDED,
     WINDOW_BYTES,
     WINDOW_LETTERS,
-    Kept,
+    KeptLetter,
     LetterOutcome,
+    LetterResult,
     LetterSummary,
     OnOutcome,
-    Outcome,
     Pace,
     Redriving,
     mark_gone,
@@ -146,7 +146,7 @@ class DeadLetters:
                 on_outcome(one)
 
         async with self._make_producer() as producer:
-            window: list[Kept] = []
+            window: list[KeptLetter] = []
             size_bytes = 0
             async for kept in self._letters(group, ids, filters):
                 letter = kept.letter
@@ -156,7 +156,7 @@ class DeadLetters:
                     continue
                 problem = await redriving.problem(letter)
                 if problem or dry_run:
-                    outcome: Outcome = "failed" if problem else "redriven"
+                    outcome: LetterResult = "failed" if problem else "redriven"
                     tell(LetterOutcome(letter=letter, outcome=outcome, problem=problem))
                     continue
                 window.append(kept)
@@ -189,14 +189,14 @@ class DeadLetters:
         missing = dict.fromkeys(ids or ())
         topic = dead_letter_topic(group)
 
-        def tell(kept: Kept) -> None:
+        def tell(kept: KeptLetter) -> None:
             one = LetterOutcome(letter=kept.letter, outcome="dropped")
             summary.add(one)
             if on_outcome is not None:
                 on_outcome(one)
 
         async with self._make_producer() as producer:
-            window: list[Kept] = []
+            window: list[KeptLetter] = []
             async for kept in self._letters(group, ids, filters):
                 missing.pop(kept.letter.id, None)
                 if dry_run:
@@ -214,7 +214,7 @@ class DeadLetters:
 
     async def _letters(
         self, group: str, ids: Collection[str] | None, filters: LetterFilters
-    ) -> AsyncIterator[Kept]:
+    ) -> AsyncIterator[KeptLetter]:
         wanted = None if ids is None else {one.encode(errors="replace") for one in ids}
         matches = _Matches(filters)
         left = filters.get("limit")
@@ -227,7 +227,7 @@ class DeadLetters:
                 letter = read_dead_letter(message.key, message.value, message.headers)
                 if letter is None or not matches(letter):
                     continue
-                yield Kept(letter, partition)
+                yield KeptLetter(letter, partition)
                 if left is not None:
                     left -= 1
                     if left <= 0:

@@ -16,24 +16,24 @@ from typing import Any
 from penstock.client.concurrency.callbacks import check_outside_callbacks
 from penstock.client.concurrency.tasks import TaskScope, all_of
 from penstock.client.config import ClientConfig
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.batch_feed import find_offset
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.ledger import PlaceLedger
-from penstock.client.consuming.membership import MemberSettings, Membership
-from penstock.client.consuming.partitions import Holdings
+from penstock.client.consuming.membership import GroupMembership, MemberSettings
+from penstock.client.consuming.partitions import OwnPartitions
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
 from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import Start, check_start
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
-from penstock.client.reading.asked import Asked
+from penstock.client.reading.asked import AskedSource
 from penstock.client.reading.missing_topics import (
     MissingTopics,
 )
-from penstock.client.reading.pushed import Pushed
+from penstock.client.reading.pushed import PushedSource
 from penstock.client.reading.supply import Source
 from penstock.model.errors import ClientClosed, InvalidConfig
 from penstock.model.ids import TopicPartition
@@ -52,13 +52,13 @@ class Consumer(AnyConsumer):
         *,
         facade: Callable[[PlaceLedger], Any] | None,
         on_end: Callable[[AnyConsumer], None],
-        pushes: Pushes,
+        deliveries: Deliveries,
     ) -> None:
         """facade: of the ledger, which messages have instead of it."""
         super().__init__(on_end)
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        self._fetcher = fetcher = Fetcher(_source(routes, config, settings, pushes), settings)
+        self._fetcher = fetcher = Fetcher(_source(routes, config, settings, deliveries), settings)
         committer = Committer(settings.group, routes, config.backoff) if settings.group else None
         self._committer = committer
         self.ledger = PlaceLedger(routes, committer)
@@ -69,26 +69,26 @@ class Consumer(AnyConsumer):
             on_skipped=committer.wake if committer is not None else None,
         )
         self._scope = TaskScope()
-        self._holdings = Holdings(fetcher, committer)
+        self._own = OwnPartitions(fetcher, committer)
         self._missing = MissingTopics(routes, config.backoff, settings.on_missing_topic)
         self._following = RouteFollowing(
-            routes, config.backoff, self._holdings, self._changing, self._missing
+            routes, config.backoff, self._own, self._changing, self._missing
         )
         # Groups may give nothing, and topics may come later.
         fetcher.may_be_idle = bool(self._topics)
-        self._membership: Membership | None = None
+        self._membership: GroupMembership | None = None
         if settings.group is not None and (self._topics or settings.partitions is not None):
             member = _member_settings(settings.group, self._topics, settings, config.client_name)
-            self._membership = Membership(
+            self._membership = GroupMembership(
                 routes,
                 config,
                 member,
-                self._holdings,
+                self._own,
                 self._changing,
                 fetcher.fail,
                 settings.on_missing_topic,
             )
-            if isinstance(fetcher.source, Pushed):
+            if isinstance(fetcher.source, PushedSource):
                 fetcher.source.member_id = self._membership.member_id
             assert committer is not None
             committer.member = self._membership
@@ -137,7 +137,7 @@ class Consumer(AnyConsumer):
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being read."""
-        return self._holdings.partitions
+        return self._own.partitions
 
     @property
     def expired_count(self) -> int:
@@ -157,7 +157,7 @@ class Consumer(AnyConsumer):
         async with self._changing:
             if self._committer is not None:
                 await self._committer.commit()
-            await self._holdings.add(dict.fromkeys(wanted, self._settings.start))
+            await self._own.add(dict.fromkeys(wanted, self._settings.start))
             self._following.forget_topics()
             await self._missing.close()
             self._fetcher.may_be_idle = False
@@ -165,7 +165,7 @@ class Consumer(AnyConsumer):
                 async with self._committer.standstill:
                     await self._membership.leave()
                     self._membership = self._committer.member = None
-            self._holdings.remove(each for each in self.partitions if each not in wanted)
+            self._own.remove(each for each in self.partitions if each not in wanted)
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next message to be handed out."""
@@ -251,7 +251,7 @@ class Consumer(AnyConsumer):
 def _member_settings(
     group: str, topics: tuple[str, ...], settings: ConsumerConfig, client_name: str
 ) -> MemberSettings:
-    claims: tuple[TopicPartition, ...] | None = None
+    manual: tuple[TopicPartition, ...] | None = None
     if settings.partitions is not None:
         if not topics:
             raise InvalidConfig("Partitions are claimed, but no topic is named: name theirs.")
@@ -260,7 +260,7 @@ def _member_settings(
                 f"The numbers in partitions may be of any of {len(topics)} topics: give pairs of "
                 "topic and number."
             )
-        claims = tuple(
+        manual = tuple(
             TopicPartition(topics[0], each) if isinstance(each, int) else TopicPartition(*each)
             for each in settings.partitions
         )
@@ -270,8 +270,8 @@ def _member_settings(
         start=settings.start,
         name=settings.name or client_name,
         instance_id=settings.instance_id,
-        assignor="manual" if claims is not None else settings.assignor,
-        claims=claims,
+        assignor="manual" if manual is not None else settings.assignor,
+        manual=manual,
         point_to_point=settings.point_to_point,
         on_assigned=settings.on_assigned,
         on_revoked=settings.on_revoked,
@@ -279,10 +279,10 @@ def _member_settings(
 
 
 def _source(
-    routes: Routes, config: ClientConfig, settings: ConsumerConfig, pushes: Pushes
+    routes: Routes, config: ClientConfig, settings: ConsumerConfig, deliveries: Deliveries
 ) -> Source:
     """Brings the batches, by asking for them or by being pushed to."""
     if not settings.push:
-        return Asked(routes, config)
+        return AskedSource(routes, config)
     group, resumes_itself = settings.group or "", settings.auto_resume
-    return Pushed(routes, config, pushes, group=group, resumes_itself=resumes_itself)
+    return PushedSource(routes, config, deliveries, group=group, resumes_itself=resumes_itself)

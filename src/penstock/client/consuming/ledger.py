@@ -14,7 +14,7 @@ from typing import ClassVar, Final, NoReturn
 
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.committer import Committer
-from penstock.client.reading.ledger import Ledger
+from penstock.client.reading.ledger import Coordinates, Ledger
 from penstock.client.requests.replies import Replying
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
@@ -56,7 +56,7 @@ class PlaceLedger(NotLeased, Replying, Ledger):
         self._routes = routes
         self._committer = committer
         # How often messages have failed, of those that are neither acknowledged nor rejected.
-        self._failures: dict[tuple[str, int, int], int] = {}
+        self._failures: dict[Coordinates, int] = {}
 
     def acknowledge(self, message: Message) -> Awaitable[None]:
         """The group begins again at the first message that was not acknowledged."""

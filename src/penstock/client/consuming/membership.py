@@ -18,7 +18,7 @@ from penstock.client.concurrency.callbacks import OnPartitions, tell
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import GROUPS, Routes
-from penstock.client.consuming.partitions import Holdings
+from penstock.client.consuming.partitions import OwnPartitions
 from penstock.client.consuming.starts import Start
 from penstock.client.reading.missing_topics import MissingTopic, MissingTopics
 from penstock.model.errors import (
@@ -61,13 +61,13 @@ class MemberSettings:
     name: str
     instance_id: str | None = None
     assignor: str | None = None
-    claims: tuple[TopicPartition, ...] | None = None
+    manual: tuple[TopicPartition, ...] | None = None
     point_to_point: bool = False
     on_assigned: OnPartitions | None = None
     on_revoked: OnPartitions | None = None
 
 
-class Membership:
+class GroupMembership:
     """One consumer in one group."""
 
     def __init__(
@@ -75,19 +75,19 @@ class Membership:
         routes: Routes,
         config: ClientConfig,
         settings: MemberSettings,
-        holdings: Holdings,
+        own: OwnPartitions,
         changing: asyncio.Lock,
         on_failure: Callable[[PenstockError], None],
         on_missing: MissingTopic,
     ) -> None:
-        """changing: is held by whoever changes the holdings. on_failure: is told why the group does
+        """changing: is held by whoever changes what is read. on_failure: is told why the group does
         not want this member any more."""
         self._routes = routes
         self._backoff = config.backoff
         self._answer_s = min(config.request_timeout_s, _ANSWER_S_MAX)
         self._start_s = config.request_timeout_s
         self._settings = settings
-        self._holdings = holdings
+        self._own = own
         self._changing = changing
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ class Membership:
     async def start(self) -> None:
         """Join, and begin to read what the group gives at once. Under `changing`."""
         there = await self._missing.look(self._settings.topics)
-        if self._settings.claims is not None and len(there) < len(self._settings.topics):
+        if self._settings.manual is not None and len(there) < len(self._settings.topics):
             # What is claimed must be there; what is subscribed to the group assigns when it comes.
             await self._missing.found()
             there = await self._missing.look(self._settings.topics)
@@ -140,7 +140,7 @@ class Membership:
             await self._reconcile()
         except BaseException:
             # Whoever starts it again joins again, and who joins has nothing.
-            self._holdings.remove(self._holdings.partitions)
+            self._own.remove(self._own.partitions)
             self._hear(frozenset())
             await self.leave()
             raise
@@ -263,7 +263,7 @@ class Membership:
                     for number in owned.partitions
                 )
             )
-        if self._told != set(self._holdings.partitions):
+        if self._told != set(self._own.partitions):
             self._has_news.set()
         self._resolve(None)
 
@@ -274,7 +274,7 @@ class Membership:
             member_id=self.member_id,
             member_epoch=epoch,
             client_name=settings.name,
-            owned=_owned(self._taking.union(self._holdings.partitions)),
+            owned=_owned(self._taking.union(self._own.partitions)),
         )
         if settings.instance_id is not None:
             request.instance_id = settings.instance_id
@@ -284,7 +284,7 @@ class Membership:
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
             request.topics.extend(settings.topics)
             request.assignor = settings.assignor or ""
-            request.claims.extend(_owned(settings.claims or ()))
+            request.claims.extend(_owned(settings.manual or ()))
             request.point_to_point = settings.point_to_point
         return request
 
@@ -321,23 +321,23 @@ class Membership:
         if self._lost:
             lost, self._lost = self._lost, []
             await tell(self._changing, self._settings.on_revoked, lost)
-        revoked = [each for each in self._holdings.partitions if each not in self._told]
+        revoked = [each for each in self._own.partitions if each not in self._told]
         if revoked:
             await self._give_up(revoked)
-        given = [each for each in self._told if each not in self._holdings]
+        given = [each for each in self._told if each not in self._own]
         if given:
             await self._take(sorted(given))
-        if self._told != set(self._holdings.partitions):
+        if self._told != set(self._own.partitions):
             self._has_news.set()
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
-        holdings = self._holdings
-        holdings.hold(partitions)
+        own = self._own
+        own.hold(partitions)
         await tell(self._changing, self._settings.on_revoked, partitions)
-        assert holdings.committer is not None
+        assert own.committer is not None
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await holdings.committer.commit()
+                await own.committer.commit()
         except (TimeoutError, PenstockError) as error:
             logger.warning(
                 "%s gives up %s without having committed its place there: %s",
@@ -345,7 +345,7 @@ class Membership:
                 ", ".join(f"{topic}-{number}" for topic, number in partitions),
                 error,
             )
-        holdings.remove(partitions)
+        own.remove(partitions)
         self._has_reason.set()
 
     async def _take(self, partitions: list[TopicPartition]) -> None:
@@ -358,20 +358,20 @@ class Membership:
         self._withdrawn.clear()
         self._taking = frozenset(partitions)
         try:
-            added = await self._holdings.add(starts, keeps_starts=True)
+            added = await self._own.add(starts, keeps_starts=True)
         finally:
             self._taking = frozenset()
         # Where they begin may have been found out before others had them: not to be read at all.
         withdrawn = self._withdrawn.intersection(added)
         if withdrawn:
-            self._holdings.remove(withdrawn)
+            self._own.remove(withdrawn)
             self._has_reason.set()
         kept = [each for each in added if each not in withdrawn]
         if kept and self._settings.on_assigned is not None:
             # Nothing comes before the user knows of it, who may want to begin elsewhere.
-            self._holdings.hold(kept)
+            self._own.hold(kept)
             await tell(self._changing, self._settings.on_assigned, kept)
-            self._holdings.release(kept)
+            self._own.release(kept)
 
     def _hear(self, told: frozenset[TopicPartition]) -> None:
         self._withdrawn |= self._told - told
@@ -379,8 +379,8 @@ class Membership:
 
     def _lose_everything(self) -> None:
         """Others may read all of it by now."""
-        lost = self._holdings.partitions
-        self._holdings.remove(lost)
+        lost = self._own.partitions
+        self._own.remove(lost)
         self._hear(frozenset())
         self._taking = frozenset()
         self._must_say_all = True
@@ -407,7 +407,7 @@ class Membership:
         )
 
     def _on_silence(self, patience_s: float) -> None:
-        if self._holdings.partitions or self._told:
+        if self._own.partitions or self._told:
             logger.warning(
                 "%s stops reading: its group was not to be asked for %g s.",
                 self.member_id,

@@ -99,10 +99,10 @@ class ConsumerConfig(ReadingConfig):
         if self.assignor == "manual" and self.partitions is None:
             raise InvalidConfig("The assignor 'manual' needs partitions to claim.")
         if self.partitions is not None:
-            _check_claims(self.partitions)
+            _check_manual(self.partitions)
 
 
-def _check_claims(partitions: Collection[int | tuple[str, int]]) -> None:
+def _check_manual(partitions: Collection[int | tuple[str, int]]) -> None:
     if not partitions:
         raise InvalidConfig("There are no partitions to claim: name at least one.")
     for each in partitions:

@@ -19,7 +19,7 @@ from penstock.client.config import ClientConfig, check_range
 from penstock.client.connection.routes import Routes, TopicRoute
 from penstock.client.errors import DeliveryFailed
 from penstock.client.producing.accumulator import Accumulator, Headers, Outgoing
-from penstock.client.producing.exclusivity import Claims
+from penstock.client.producing.exclusivity import Exclusivity
 from penstock.client.producing.lanes import Batch
 from penstock.client.producing.options import MessageOptions, QueueOptions, with_queue_headers
 from penstock.client.producing.receipts import Receipt
@@ -119,10 +119,10 @@ class Producer:
     ) -> None:
         self._routes = routes
         self._on_end = on_end
-        self._claims: Claims | None = None
+        self._exclusivity: Exclusivity | None = None
         if settings.exclusive is not None:
             is_fencing = settings.exclusive == "fence"
-            self._claims = Claims(
+            self._exclusivity = Exclusivity(
                 routes, config.client_name, is_fencing=is_fencing, on_lost=self._lose
             )
         idempotent = settings.acks != 0 if settings.idempotent is None else settings.idempotent
@@ -134,7 +134,7 @@ class Producer:
             backoff=config.backoff,
             seal=lambda lane: self._accumulator.seal(lane),
             release=lambda batch: self._accumulator.release(batch),
-            claim_of=lambda topic: 0 if self._claims is None else self._claims.number(topic),
+            claim_of=lambda topic: self._exclusivity.number(topic) if self._exclusivity else 0,
             on_claimed=self._on_claimed,
         )
         self._accumulator = Accumulator(
@@ -181,12 +181,12 @@ class Producer:
     async def claim(self, *topics: str) -> None:
         """Have the topics for this producer alone, before it sends anything: when this returns, no
         message of another producer is accepted any more. TopicClaimed names who has one already."""
-        if self._claims is None:
+        if self._exclusivity is None:
             raise InvalidRequest(
                 'This producer claims nothing: make it with exclusive="refuse" or "fence".'
             )
         for topic in topics:
-            await self._claims.claim(topic)
+            await self._exclusivity.claim(topic)
 
     def send(
         self,
@@ -309,8 +309,8 @@ class Producer:
         self._routes.unlisten(self._on_route)
         self._accumulator.close()
         await self._sender.close(list(self._accumulator.lanes()))
-        if self._claims is not None:
-            await self._claims.close()
+        if self._exclusivity is not None:
+            await self._exclusivity.close()
         self._on_end(self)
 
     async def enqueue(self, message: Outgoing) -> None:
@@ -338,14 +338,14 @@ class Producer:
         return placed
 
     async def _learn(self, topic: str) -> None:
-        if self._claims is not None:
+        if self._exclusivity is not None:
             # Before the topic is looked for, which may make it.
-            await self._claims.claim(topic)
-        route = await self._routes.topic(topic, create=self._claims is None)
+            await self._exclusivity.claim(topic)
+        route = await self._routes.topic(topic, create=self._exclusivity is None)
         self._accumulator.know_topic(route.topic, route.partition_count)
 
     def _on_claimed(self, error: PenstockError) -> None:
-        if self._claims is not None:
+        if self._exclusivity is not None:
             self._lose(error)
 
     def _lose(self, error: PenstockError) -> None:

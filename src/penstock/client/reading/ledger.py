@@ -15,6 +15,9 @@ from typing import ClassVar
 
 from penstock.records import Message
 
+Coordinates = tuple[str, int, int]
+"""Which message: its topic, partition and offset."""
+
 
 class Ledger(ABC):
     """What `message.ack()` and the others call."""

@@ -105,7 +105,7 @@ class ServeConfig:
             check_range(name, getattr(self, name), low, high)
 
 
-class Split(NamedTuple):
+class SplitSettings(NamedTuple):
     """What `serve` was told: how to handle messages, and which consumer brings them."""
 
     config: ServeConfig
@@ -114,7 +114,7 @@ class Split(NamedTuple):
     """One of the two."""
 
 
-def split_settings(settings: ServeSettings) -> Split:
+def split_settings(settings: ServeSettings) -> SplitSettings:
     """What is for the handling, and what is for the consumer, which is pushed to unless it says
     otherwise. InvalidConfig names a setting that there is not, with the nearest, or that this
     consumer does not have."""
@@ -133,7 +133,7 @@ def split_settings(settings: ServeSettings) -> Split:
     config = ServeConfig(**for_handling)
     if not is_shared:
         _check_names(given, _names(ConsumerConfig), "Only a shared group has it: say shared=True.")
-        return Split(config, cast(ConsumerSettings, given), None)
+        return SplitSettings(config, cast(ConsumerSettings, given), None)
     _check_names(
         for_handling,
         {"concurrency", "finish_timeout_ms", "failing_pause_ms_max", "stop_on_signals"},
@@ -142,7 +142,7 @@ def split_settings(settings: ServeSettings) -> Split:
     _check_names(given, _names(SharedConsumerConfig), "A shared group does not have it.")
     # What waits here is kept from others, who may be idle.
     defaults = {"auto_extend": True, "prefetch": min(config.concurrency, SHARE_WINDOW_OFFSETS_MAX)}
-    return Split(config, None, cast(SharedConsumerSettings, {**defaults, **given}))
+    return SplitSettings(config, None, cast(SharedConsumerSettings, {**defaults, **given}))
 
 
 def _names(config: type[ServeConfig | ConsumerConfig | SharedConsumerConfig]) -> set[str]:

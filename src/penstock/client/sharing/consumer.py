@@ -14,18 +14,18 @@ from typing import Any
 
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.routes import Routes
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
-from penstock.client.reading.asked import Asked
+from penstock.client.reading.asked import AskedSource
 from penstock.client.reading.missing_topics import MissingTopics
-from penstock.client.reading.pushed import Pushed
+from penstock.client.reading.pushed import PushedSource
 from penstock.client.reading.supply import Source
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper
 from penstock.client.sharing.lease_feed import LeaseFeed
 from penstock.client.sharing.ledger import LeaseLedger
-from penstock.client.sharing.membership import ShareMembership
+from penstock.client.sharing.membership import SharedGroupMembership
 from penstock.client.sharing.settings import SharedConsumerConfig
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
@@ -46,14 +46,14 @@ class SharedConsumer(AnyConsumer):
         *,
         facade: Callable[[LeaseLedger], Any] | None,
         on_end: Callable[[AnyConsumer], None],
-        pushes: Pushes,
+        deliveries: Deliveries,
     ) -> None:
         """facade: of the ledger, which messages have instead of it."""
         super().__init__(on_end)
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
         member_id = f"{config.client_name}-{uuid.uuid4()}"
-        self._membership = ShareMembership(
+        self._membership = SharedGroupMembership(
             routes,
             config.backoff,
             pb.GroupHeartbeatRequest(
@@ -71,12 +71,12 @@ class SharedConsumer(AnyConsumer):
             routes, config.backoff, settings.on_missing_topic, self._membership.look_at_once
         )
         self._scope = TaskScope()
-        self._source: Source = Asked(routes, config)
+        self._source: Source = AskedSource(routes, config)
         if settings.push:
-            self._source = Pushed(
+            self._source = PushedSource(
                 routes,
                 config,
-                pushes,
+                deliveries,
                 group=settings.group,
                 member_id=member_id,
                 resumes_itself=settings.auto_resume,
@@ -84,7 +84,7 @@ class SharedConsumer(AnyConsumer):
         self._feeds: dict[tuple[str, int], LeaseFeed] = {}
         self._buffer = LeaseBuffer(settings.prefetch, self._feeds)
         self.ledger = LeaseLedger(settings.group, member_id, routes, config.backoff, self._scope)
-        self._message_source = self.ledger if facade is None else facade(self.ledger)
+        self._told = self.ledger if facade is None else facade(self.ledger)
         self._keeper = LeaseKeeper(
             self._buffer, self.ledger.held, self.ledger.settle, extends=settings.auto_extend
         )
@@ -193,7 +193,7 @@ class SharedConsumer(AnyConsumer):
                 self._settings,
                 self._source,
                 self._buffer,
-                self._message_source,
+                self._told,
                 self._fail,
             )
         for partition in added:

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from penstock.client.reading.ledger import Coordinates
 from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.settler import EXTEND, RELEASE, Outcome
 
@@ -19,8 +20,6 @@ from penstock.client.sharing.settler import EXTEND, RELEASE, Outcome
 _LOOK_PART: Final = 1 / 16
 _KEEP_PART: Final = 7 / 16
 
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
 Settle = Callable[[tuple[str, int], int, Outcome], None]
 
 
@@ -28,7 +27,12 @@ class LeaseKeeper:
     """Of one consumer."""
 
     def __init__(
-        self, buffer: LeaseBuffer, held: Mapping[Place, Hold], settle: Settle, *, extends: bool
+        self,
+        buffer: LeaseBuffer,
+        held: Mapping[Coordinates, Hold],
+        settle: Settle,
+        *,
+        extends: bool,
     ) -> None:
         """held: what the reader has taken and not settled. extends: also keep those."""
         self._buffer = buffer
@@ -37,7 +41,7 @@ class LeaseKeeper:
         self._extends = extends
         self._loop = asyncio.get_running_loop()
         # When a held message was extended last.
-        self._extended_at_s: dict[Place, float] = {}
+        self._extended_at_s: dict[Coordinates, float] = {}
 
     async def run(self) -> None:
         """Look at leases from time to time; until it is cancelled."""

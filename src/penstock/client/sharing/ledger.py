@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes
-from penstock.client.reading.ledger import Ledger
+from penstock.client.reading.ledger import Coordinates, Ledger
 from penstock.client.requests.replies import Replying
 from penstock.client.sharing.buffer import Hold
 from penstock.client.sharing.settler import (
@@ -55,7 +55,7 @@ class LeaseLedger(Replying, Ledger):
         # By topic and partition. A plain tuple finds them too, and costs less for each message.
         self._settlers: dict[tuple[str, int], Settler] = {}
         self._is_closed = False
-        self.held: dict[tuple[str, int, int], Hold] = {}
+        self.held: dict[Coordinates, Hold] = {}
         """Taken by the reader, and without an outcome yet."""
         self.failure: PenstockError | None = None
         """Why no more can come: raised once, to who reads or says something next."""

@@ -30,7 +30,7 @@ _LEAVE_TIMEOUT_S: Final = 2.0
 Assigned = Callable[[Sequence[TopicPartition]], None]
 
 
-class ShareMembership:
+class SharedGroupMembership:
     """One member."""
 
     def __init__(

@@ -15,7 +15,7 @@ from penstock.client.consuming.batch_feed import BatchFeed, Chunk
 from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import OutOfRange
-from penstock.client.reading.asked import Asked
+from penstock.client.reading.asked import AskedSource
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -62,7 +62,7 @@ class Bench:
         filter_: str | None = None,
     ) -> Fetcher:
         self.fetcher = Fetcher(
-            Asked(self.routes, self.config),
+            AskedSource(self.routes, self.config),
             ConsumerConfig(
                 buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_
             ),
