@@ -1,9 +1,12 @@
-"""How a command runs: on an event loop, with a client where it needs one, until interrupted."""
+"""How a command runs: on an event loop, with a client if it needs one, until it is interrupted."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import wraps
@@ -12,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from penstock.cli.output import INTERRUPTED
+from penstock.cli.output import FAILED, INTERRUPTED
+from penstock.client.concurrency.loop_thread import loop_factory
 from penstock.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 def run(main: Coroutine[object, object, Result], *, on_uvloop: bool = True) -> Result:
     """Run it to its end, on uvloop where there is one. Ctrl-C ends it as scripts expect."""
     try:
-        with asyncio.Runner(loop_factory=_uvloop_factory() if on_uvloop else None) as runner:
+        with asyncio.Runner(loop_factory=loop_factory() if on_uvloop else None) as runner:
             return runner.run(main)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -113,10 +117,28 @@ async def until_interrupted(work: Coroutine[object, object, None]) -> bool:
     return True
 
 
-def _uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
+def told_to_end(kill: Callable[[], None] | None = None) -> asyncio.Event:
+    """Is set by the first SIGTERM or SIGINT. The second ends the process at once, when `kill` has
+    returned: what was acknowledged is on the disk already."""
+    ending = asyncio.Event()
+
+    def on_signal() -> None:
+        if ending.is_set():
+            if kill is not None:
+                kill()
+            os._exit(FAILED)
+        ending.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return ending
+
+
+def log_to_stderr(level: str) -> None:
+    """What a server tells beside its one line on the standard output."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )

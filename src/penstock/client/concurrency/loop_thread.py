@@ -28,7 +28,7 @@ class LoopThread:
     """A thread that runs a loop. Other threads give it coroutines and wait for their results."""
 
     def __init__(self) -> None:
-        self._runner = asyncio.Runner(loop_factory=_loop_factory())
+        self._runner = asyncio.Runner(loop_factory=loop_factory())
         self._thread = threading.Thread(target=self._work, name="penstock-client", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
@@ -120,7 +120,8 @@ def _result(future: concurrent.futures.Future[ResultT]) -> ResultT:
     return future.result()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Of uvloop's, where there is one."""
     try:
         import uvloop
     except ImportError:
