@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +26,7 @@ from penstock.model.errors import InvalidRequest, PenstockError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
+    from penstock.client.producing.options import MessageOptions
     from penstock.client.producing.producer import Producer
 
 
@@ -85,11 +85,7 @@ class _Job:
     topic: str
     descriptor: int
     key_separator: bytes
-    headers: Sequence[tuple[str, bytes]]
-    tag: str | None
-    ttl_s: float | None
-    priority: int | None
-    partition: int | None
+    options: MessageOptions
     compression: Compression
     acks: Acks
     exclusive: Exclusive | None
@@ -198,11 +194,15 @@ def produce(
         topic=topic,
         descriptor=descriptor,
         key_separator=key_separator.encode(),
-        headers=[(name, value.encode()) for name, value in map(split_assignment, header or [])],
-        tag=tag,
-        ttl_s=duration_ms(ttl) / 1000 if ttl is not None else None,
-        priority=priority,
-        partition=partition,
+        options={
+            "headers": [
+                (name, value.encode()) for name, value in map(split_assignment, header or [])
+            ],
+            "tag": tag,
+            "ttl_s": duration_ms(ttl) / 1000 if ttl is not None else None,
+            "priority": priority,
+            "partition": partition,
+        },
         compression=compression,
         acks=acks,
         exclusive=exclusive,
@@ -263,16 +263,7 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
         async for lines in read_lines(job.descriptor):
             for line in lines:
                 key, value = _split(line, job.key_separator, count.sent + 1)
-                await producer.send(
-                    job.topic,
-                    value,
-                    key,
-                    headers=job.headers,
-                    partition=job.partition,
-                    tag=job.tag,
-                    ttl_s=job.ttl_s,
-                    priority=job.priority,
-                )
+                await producer.send(job.topic, value, key, **job.options)
                 count.sent += 1
                 read_bytes += len(line) + 1
             advance(read_bytes, f"{count.sent:,} messages")
@@ -290,19 +281,7 @@ async def _delay_lines(mq: Client, job: _Job, count: _Count) -> None:
         waiting = []
         for number, line in enumerate(lines, count.sent + 1):
             key, value = _split(line, job.key_separator, number)
-            waiting.append(
-                DelayedMessage(
-                    value,
-                    key,
-                    delay_s=delay_s,
-                    deliver_at=due,
-                    headers=job.headers,
-                    partition=job.partition,
-                    tag=job.tag,
-                    ttl_s=job.ttl_s,
-                    priority=job.priority,
-                )
-            )
+            waiting.append(DelayedMessage(value, key, delay_s, due, **job.options))
         for receipt in await mq.delayed.publish_many(job.topic, waiting, ordered=job.ordered):
             say(receipt.id)
         count.sent += len(waiting)
