@@ -219,19 +219,26 @@ class DeadLetters:
         matches = _Matches(filters)
         left = filters.get("limit")
         topic = dead_letter_topic(group)
+        async for message, letter in self._living(topic, wanted):
+            if matches(letter):
+                yield KeptLetter(letter, message.partition)
+                if left is not None:
+                    left -= 1
+                    if left <= 0:
+                        return
+
+    async def _living(
+        self, topic: str, wanted: set[bytes] | None
+    ) -> AsyncIterator[tuple[Message, DeadLetter]]:
+        """Those of the letters that are not gone, each with its record."""
         for partition, (start, end) in (await self._ranges(topic)).items():
             last = await self._last(topic, partition, start, end, wanted)
             async for message in self._messages(topic, partition, start, end):
                 if message.key is None or last.get(message.key) != message.offset:
                     continue
                 letter = read_dead_letter(message.key, message.value, message.headers)
-                if letter is None or not matches(letter):
-                    continue
-                yield KeptLetter(letter, partition)
-                if left is not None:
-                    left -= 1
-                    if left <= 0:
-                        return
+                if letter is not None:
+                    yield message, letter
 
     async def _last(
         self, topic: str, partition: int, start: int, end: int, wanted: set[bytes] | None
@@ -289,20 +296,13 @@ class DeadLetters:
         count = 0
         oldest_ms: int | None = None
         newest_ms: int | None = None
-        for partition, (start, end) in (await self._ranges(topic)).items():
-            last = await self._last(topic, partition, start, end, None)
-            async for message in self._messages(topic, partition, start, end):
-                if message.key is None or last.get(message.key) != message.offset:
-                    continue
-                letter = read_dead_letter(message.key, message.value, message.headers)
-                if letter is None:
-                    continue
-                if group is None and dead_letter_topic(letter.group) == topic:
-                    group = letter.group  # too long for a topic's name: its letters have it whole
-                count += 1
-                at_ms = letter.dead_at_ms or message.timestamp_ms
-                oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
-                newest_ms = at_ms if newest_ms is None else max(newest_ms, at_ms)
+        async for message, letter in self._living(topic, None):
+            if group is None and dead_letter_topic(letter.group) == topic:
+                group = letter.group  # too long for a topic's name: its letters have it whole
+            count += 1
+            at_ms = letter.dead_at_ms or message.timestamp_ms
+            oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
+            newest_ms = at_ms if newest_ms is None else max(newest_ms, at_ms)
         if group is None or not count:
             return None
         return LetterGroup(

@@ -117,8 +117,8 @@ class GroupMembership:
         self._silence: asyncio.TimerHandle | None = None
         self._failures = 0
         self._is_watching = False
-        self._missing = MissingTopics(routes, config.backoff, on_missing, self._on_topics)
         self._has_reason = asyncio.Event()  # not to wait for the next heartbeat's time
+        self._missing = MissingTopics(routes, config.backoff, on_missing, self._has_reason.set)
         self._has_news = asyncio.Event()  # what it has is not what it is told to have
         self._renewals: list[asyncio.Future[None]] = []
 
@@ -167,9 +167,6 @@ class GroupMembership:
                 await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
         except (TimeoutError, PenstockError) as error:
             logger.debug("%s could not say goodbye to its group: %s", self.member_id, error)
-
-    def _on_topics(self) -> None:
-        self._has_reason.set()
 
     async def renew(self, epoch: int) -> None:
         """Somebody was refused with this epoch: returns when the group was asked for another, and
@@ -256,13 +253,7 @@ class GroupMembership:
         self._heard_at_s, self._channel = sent_at_s, channel
         self._watch_silence()
         if answer.has_assignment:
-            self._hear(
-                frozenset(
-                    TopicPartition(owned.topic, number)
-                    for owned in answer.assignment
-                    for number in owned.partitions
-                )
-            )
+            self._hear(frozenset(partitions_given(answer.assignment)))
         if self._told != set(self._own.partitions):
             self._has_news.set()
         self._resolve(None)
@@ -421,3 +412,10 @@ def _owned(partitions: Iterable[tuple[str, int]]) -> list[pb.OwnedTopic]:
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
     return [pb.OwnedTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+
+
+def partitions_given(assignment: Iterable[pb.OwnedTopic]) -> list[TopicPartition]:
+    """What a group has given to one of its members."""
+    return [
+        TopicPartition(owned.topic, number) for owned in assignment for number in owned.partitions
+    ]
