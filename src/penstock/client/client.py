@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from penstock.client.admin.administration import Administration
@@ -87,12 +86,7 @@ class Client(Administration):
         self._connected = connected
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *left: Any) -> None:
         connected = self._connection()
         self._connected = self._publisher = None
         # Consumers and producers end in the reverse order of their making, then the connections,
@@ -100,7 +94,7 @@ class Client(Administration):
         async with AsyncExitStack() as endings:
             endings.push_async_callback(connected.close)
             for member in self._members:
-                endings.push_async_callback(member.__aexit__, kind, error, traceback)
+                endings.push_async_callback(member.__aexit__, *left)
 
     @property
     def dead_letters(self) -> DeadLetters:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from penstock.client.blocking.admin import (
     BlockingAdmin,
@@ -66,15 +65,10 @@ class BlockingClient(Facade[Client]):
         self._is_open = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *left: Any) -> None:
         self._is_open = False
         with self._endings:
-            self._thread.run(self._asked.__aexit__(kind, error, traceback))
+            self._thread.run(self._asked.__aexit__(*left))
 
     # --- what can be looked at and changed -----------------------------------------------------
 

@@ -12,7 +12,6 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from penstock.model.errors import ClientClosed, InvalidRequest
@@ -41,12 +40,7 @@ class LoopThread:
         self._ready.wait()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._gate:
             self._is_ended = True
             self.loop.call_soon_threadsafe(self.loop.stop)

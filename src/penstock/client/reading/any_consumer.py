@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from penstock.client.concurrency.callbacks import check_outside_callbacks, is_in_callback
@@ -38,12 +37,7 @@ class AnyConsumer(ABC):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> None:
