@@ -12,9 +12,8 @@ import gc
 import os
 import resource
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,15 +25,6 @@ from penstock.model.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
-
-
-class LogLevel(StrEnum):
-    """How much the broker tells on the standard error."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 _Data = Annotated[
@@ -79,7 +69,7 @@ _Set = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; may be repeated."),
 ]
 _LogLevel = Annotated[
-    LogLevel,
+    Literal["debug", "info", "warning", "error"],
     typer.Option(
         metavar="LEVEL",
         envvar="PENSTOCK_LOG_LEVEL",
@@ -100,7 +90,7 @@ def up(
     host: _Host = None,
     config: _Config = None,
     set_: _Set = None,
-    log_level: _LogLevel = LogLevel.INFO,
+    log_level: _LogLevel = "info",
 ) -> None:
     """Run a broker, or a cluster on this machine.
 
