@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from penstock.client.admin.administration import Administration
 from penstock.client.admin.dead_letters import DeadLetters
@@ -21,7 +21,7 @@ from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.consumer import Consumer
 from penstock.client.consuming.ledger import PlaceLedger
-from penstock.client.consuming.range_reader import RangeReader
+from penstock.client.consuming.range_reader import RangeOptions, RangeReader
 from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
 from penstock.client.producing.accumulator import Headers
 from penstock.client.producing.options import MessageOptions
@@ -48,6 +48,8 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import NAMES_PER_CALL_MAX
 from penstock.net.address import Address, parse_address
 from penstock.records import Columns, Message
+
+MemberT = TypeVar("MemberT", bound=Producer | AnyConsumer | StagedWrite)
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
@@ -162,11 +164,9 @@ class Client(Administration):
     def producer(self, **settings: Unpack[ProducerSettings]) -> Producer:
         """A producer that gathers messages into batches; use it in an `async with`."""
         connected = self._connection()
-        producer = Producer(
-            connected.routes, self._config, ProducerConfig(**settings), self._forget
+        return self._kept(
+            Producer(connected.routes, self._config, ProducerConfig(**settings), self._forget)
         )
-        self._members[producer] = None
-        return producer
 
     def consumer(
         self,
@@ -191,8 +191,7 @@ class Client(Administration):
             on_end=self._forget,
             deliveries=connected.deliveries,
         )
-        self._members[consumer] = None
-        return consumer
+        return self._kept(consumer)
 
     def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> Consumer:
         """Read topics: `async for message in mq.subscribe("orders", group="billing")`."""
@@ -228,8 +227,7 @@ class Client(Administration):
             on_end=self._forget,
             deliveries=connected.deliveries,
         )
-        self._members[consumer] = None
-        return consumer
+        return self._kept(consumer)
 
     async def serve(
         self, handler: MessageHandler, *topics: str, **settings: Unpack[ServeSettings]
@@ -259,14 +257,7 @@ class Client(Administration):
         await serve(consumer, handler, config)
 
     def read_range(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool = False,
-        producer_times: bool = False,
+        self, topic: str, partition: int, start: int, end: int, **options: Unpack[RangeOptions]
     ) -> AsyncIterator[Columns]:
         """Exactly the messages from offset `start` to before `end` that exist, in order, as
         columns: `async for columns in mq.read_range("orders", 0, 0, 1_000_000)`.
@@ -274,37 +265,15 @@ class Client(Administration):
         OffsetOutOfRange if some of them are gone, or not there yet. producer_times: see
         `records.decode_columns`.
         """
-        reader = self.range_reader(
-            topic,
-            partition,
-            start,
-            end,
-            include_headers=include_headers,
-            producer_times=producer_times,
-        )
-        return reader.columns()
+        return self.range_reader(topic, partition, start, end, **options).columns()
 
     def range_reader(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool,
-        producer_times: bool,
+        self, topic: str, partition: int, start: int, end: int, **options: Unpack[RangeOptions]
     ) -> RangeReader:
         """What `read_range` reads with, for a facade that decodes in another thread."""
         connected = self._connection()
-        return RangeReader(
-            connected.routes,
-            connected.scope,
-            TopicPartition(topic, partition),
-            start,
-            end,
-            include_headers=include_headers,
-            producer_times=producer_times,
-        )
+        place = TopicPartition(topic, partition)
+        return RangeReader(connected.routes, connected.scope, place, start, end, **options)
 
     async def partition_count(self, topic: str, *, create: bool = False) -> int:
         """How many partitions the topic has now. create: let the broker make it if it may."""
@@ -326,8 +295,7 @@ class Client(Administration):
             attempt=attempt,
             on_end=self._forget,
         )
-        self._members[staged] = None
-        return staged
+        return self._kept(staged)
 
     async def commit_staged(
         self, write: str, epoch: int, attempts: Sequence[StagedAttempt], *, last: bool = False
@@ -357,6 +325,10 @@ class Client(Administration):
         if self._connected is None:
             raise ClientClosed("The client is not connected: use it inside its `async with`.")
         return self._connected
+
+    def _kept(self, member: MemberT) -> MemberT:
+        self._members[member] = None
+        return member
 
     def _forget(self, member: Producer | AnyConsumer | StagedWrite) -> None:
         self._members.pop(member, None)

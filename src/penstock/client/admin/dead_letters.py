@@ -280,7 +280,6 @@ class DeadLetters:
             start,
             end,
             include_headers=True,
-            producer_times=False,
         )
         try:
             while (payload := await reader.next_payload()) is not None:

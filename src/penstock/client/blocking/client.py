@@ -33,6 +33,7 @@ from penstock.client.blocking.serving import serve_in_threads
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.config import ClientSettings
+from penstock.client.consuming.range_reader import RangeOptions
 from penstock.client.consuming.settings import ConsumerSettings
 from penstock.client.producing.producer import ProducerSettings
 from penstock.client.serving.handlers import check_handler
@@ -166,27 +167,13 @@ class BlockingClient(Facade[Client]):
         serve_in_threads(thread, consumer.asked, handler, config)
 
     def read_range(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool = False,
-        producer_times: bool = False,
+        self, topic: str, partition: int, start: int, end: int, **options: Unpack[RangeOptions]
     ) -> Iterator[Columns]:
         """See `Client.read_range`. Messages are decoded in the caller's thread, while the next are
         being fetched."""
         thread = self._open_thread()
         reader = thread.call(
-            lambda: self._asked.range_reader(
-                topic,
-                partition,
-                start,
-                end,
-                include_headers=include_headers,
-                producer_times=producer_times,
-            )
+            lambda: self._asked.range_reader(topic, partition, start, end, **options)
         )
         return reader.blocking_columns(thread)
 
