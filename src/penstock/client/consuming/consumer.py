@@ -22,20 +22,18 @@ from penstock.client.consuming.batch_feed import find_offset
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
 from penstock.client.consuming.ledger import PlaceLedger
-from penstock.client.consuming.membership import GroupMembership, MemberSettings
+from penstock.client.consuming.membership import GroupMembership
 from penstock.client.consuming.partitions import OwnPartitions
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
 from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import Start, check_start
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
-from penstock.client.reading.asked import AskedSource
 from penstock.client.reading.missing_topics import (
     MissingTopics,
 )
-from penstock.client.reading.pushed import PushedSource
-from penstock.client.reading.supply import Source
-from penstock.model.errors import ClientClosed, InvalidConfig
+from penstock.client.reading.pushed import PushedSource, make_source
+from penstock.model.errors import ClientClosed
 from penstock.model.ids import TopicPartition
 from penstock.records import Message
 
@@ -58,7 +56,8 @@ class Consumer(AnyConsumer):
         super().__init__(on_end)
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        self._fetcher = fetcher = Fetcher(_source(routes, config, settings, deliveries), settings)
+        source = make_source(routes, config, deliveries, settings, settings.group or "")
+        self._fetcher = fetcher = Fetcher(source, settings)
         committer = Committer(settings.group, routes, config.backoff) if settings.group else None
         self._committer = committer
         self.ledger = PlaceLedger(routes, committer)
@@ -78,15 +77,8 @@ class Consumer(AnyConsumer):
         fetcher.may_be_idle = bool(self._topics)
         self._membership: GroupMembership | None = None
         if settings.group is not None and (self._topics or settings.partitions is not None):
-            member = _member_settings(settings.group, self._topics, settings, config.client_name)
             self._membership = GroupMembership(
-                routes,
-                config,
-                member,
-                self._own,
-                self._changing,
-                fetcher.fail,
-                settings.on_missing_topic,
+                routes, config, self._topics, settings, self._own, self._changing, fetcher.fail
             )
             if isinstance(fetcher.source, PushedSource):
                 fetcher.source.member_id = self._membership.member_id
@@ -246,43 +238,3 @@ class Consumer(AnyConsumer):
             await self._membership.leave()
         await self._missing.close()
         await self._following.close()
-
-
-def _member_settings(
-    group: str, topics: tuple[str, ...], settings: ConsumerConfig, client_name: str
-) -> MemberSettings:
-    manual: tuple[TopicPartition, ...] | None = None
-    if settings.partitions is not None:
-        if not topics:
-            raise InvalidConfig("Partitions are claimed, but no topic is named: name theirs.")
-        if len(topics) > 1 and any(isinstance(each, int) for each in settings.partitions):
-            raise InvalidConfig(
-                f"The numbers in partitions may be of any of {len(topics)} topics: give pairs of "
-                "topic and number."
-            )
-        manual = tuple(
-            TopicPartition(topics[0], each) if isinstance(each, int) else TopicPartition(*each)
-            for each in settings.partitions
-        )
-    return MemberSettings(
-        group=group,
-        topics=topics,
-        start=settings.start,
-        name=settings.name or client_name,
-        instance_id=settings.instance_id,
-        assignor="manual" if manual is not None else settings.assignor,
-        manual=manual,
-        point_to_point=settings.point_to_point,
-        on_assigned=settings.on_assigned,
-        on_revoked=settings.on_revoked,
-    )
-
-
-def _source(
-    routes: Routes, config: ClientConfig, settings: ConsumerConfig, deliveries: Deliveries
-) -> Source:
-    """Brings the batches, by asking for them or by being pushed to."""
-    if not settings.push:
-        return AskedSource(routes, config)
-    group, resumes_itself = settings.group or "", settings.auto_resume
-    return PushedSource(routes, config, deliveries, group=group, resumes_itself=resumes_itself)

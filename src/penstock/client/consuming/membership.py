@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from penstock.client.concurrency.callbacks import OnPartitions, tell
+from penstock.client.concurrency.callbacks import tell
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import GROUPS, Routes
 from penstock.client.consuming.partitions import OwnPartitions
+from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import Start
-from penstock.client.reading.missing_topics import MissingTopic, MissingTopics
+from penstock.client.reading.missing_topics import MissingTopics
 from penstock.model.errors import (
     FencedMemberEpoch,
     PenstockError,
@@ -51,22 +51,6 @@ _LEAVE_EPOCH: Final = -1
 _TEMPORARY_LEAVE_EPOCH: Final = -2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSettings:
-    """What a member tells its group, and what it does with partitions that it gets and gives."""
-
-    group: str
-    topics: tuple[str, ...]
-    start: Start
-    name: str
-    instance_id: str | None = None
-    assignor: str | None = None
-    manual: tuple[TopicPartition, ...] | None = None
-    point_to_point: bool = False
-    on_assigned: OnPartitions | None = None
-    on_revoked: OnPartitions | None = None
-
-
 class GroupMembership:
     """One consumer in one group."""
 
@@ -74,11 +58,11 @@ class GroupMembership:
         self,
         routes: Routes,
         config: ClientConfig,
-        settings: MemberSettings,
+        topics: Sequence[str],
+        settings: ConsumerConfig,
         own: OwnPartitions,
         changing: asyncio.Lock,
         on_failure: Callable[[PenstockError], None],
-        on_missing: MissingTopic,
     ) -> None:
         """changing: is held by whoever changes what is read. on_failure: is told why the group does
         not want this member any more."""
@@ -86,13 +70,18 @@ class GroupMembership:
         self._backoff = config.backoff
         self._answer_s = min(config.request_timeout_s, _ANSWER_S_MAX)
         self._start_s = config.request_timeout_s
+        assert settings.group is not None, "only a group has members"
+        self._group = settings.group
+        self._name = settings.name or config.client_name
+        self._topics = topics
+        self._manual = settings.manual(topics)
         self._settings = settings
         self._own = own
         self._changing = changing
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self._scope = TaskScope()
-        self.member_id = f"{settings.name}-{uuid.uuid4()}"
+        self.member_id = f"{self._name}-{uuid.uuid4()}"
         self.epoch = _JOIN_EPOCH
         """Which the group gave it last."""
         self._may_be_member = False
@@ -118,7 +107,9 @@ class GroupMembership:
         self._failures = 0
         self._is_watching = False
         self._has_reason = asyncio.Event()  # not to wait for the next heartbeat's time
-        self._missing = MissingTopics(routes, config.backoff, on_missing, self._has_reason.set)
+        self._missing = MissingTopics(
+            routes, config.backoff, settings.on_missing_topic, self._has_reason.set
+        )
         self._has_news = asyncio.Event()  # what it has is not what it is told to have
         self._renewals: list[asyncio.Future[None]] = []
 
@@ -126,17 +117,17 @@ class GroupMembership:
 
     async def start(self) -> None:
         """Join, and begin to read what the group gives at once. Under `changing`."""
-        there = await self._missing.look(self._settings.topics)
-        if self._settings.manual is not None and len(there) < len(self._settings.topics):
+        there = await self._missing.look(self._topics)
+        if self._manual is not None and len(there) < len(self._topics):
             # What is claimed must be there; what is subscribed to the group assigns when it comes.
             await self._missing.found()
-            there = await self._missing.look(self._settings.topics)
+            there = await self._missing.look(self._topics)
         self._counts = {route.topic: route.partition_count for route in there}
         self._routes.watch(self._on_connection_end)
         self._is_watching = True
         try:
             await self._join()
-            self._scope.start(self._stay(), name=f"heartbeats for {self._settings.group}")
+            self._scope.start(self._stay(), name=f"heartbeats for {self._group}")
             await self._reconcile()
         except BaseException:
             # Whoever starts it again joins again, and who joins has nothing.
@@ -144,7 +135,7 @@ class GroupMembership:
             self._hear(frozenset())
             await self.leave()
             raise
-        self._scope.start(self._follow(), name=f"assignments of {self._settings.group}")
+        self._scope.start(self._follow(), name=f"assignments of {self._group}")
 
     async def leave(self) -> None:
         """Nothing is read for the group any more. What is to be committed has been."""
@@ -172,7 +163,7 @@ class GroupMembership:
         """Somebody was refused with this epoch: returns when the group was asked for another, and
         raises why it cannot be asked."""
         if not self._may_be_member:
-            raise UnknownMember(f"The consumer has left group {self._settings.group}.")
+            raise UnknownMember(f"The consumer has left group {self._group}.")
         if self.epoch == epoch:
             waiting = self._loop.create_future()
             self._renewals.append(waiting)
@@ -216,7 +207,7 @@ class GroupMembership:
                     self._on_failure(error)
                     return
                 if self._failures == 1:
-                    logger.warning("Group %s cannot be asked now: %s", self._settings.group, error)
+                    logger.warning("Group %s cannot be asked now: %s", self._group, error)
 
     async def _wait(self) -> None:
         if self._failures:
@@ -261,10 +252,10 @@ class GroupMembership:
     def _request(self, epoch: int) -> pb.GroupHeartbeatRequest:
         settings = self._settings
         request = pb.GroupHeartbeatRequest(
-            group=settings.group,
+            group=self._group,
             member_id=self.member_id,
             member_epoch=epoch,
-            client_name=settings.name,
+            client_name=self._name,
             owned=_owned(self._taking.union(self._own.partitions)),
         )
         if settings.instance_id is not None:
@@ -273,9 +264,10 @@ class GroupMembership:
         if epoch == _JOIN_EPOCH or self._must_say_all:
             request.is_full = True
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
-            request.topics.extend(settings.topics)
-            request.assignor = settings.assignor or ""
-            request.claims.extend(_owned(settings.manual or ()))
+            request.topics.extend(self._topics)
+            manual = self._manual
+            request.assignor = (settings.assignor or "") if manual is None else "manual"
+            request.claims.extend(_owned(manual or ()))
             request.point_to_point = settings.point_to_point
         return request
 

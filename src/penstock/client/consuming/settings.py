@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.client.concurrency.callbacks import OnPartitions
@@ -10,6 +10,7 @@ from penstock.client.config import check_range
 from penstock.client.consuming.starts import OutOfRange, Start, check_out_of_range, check_start
 from penstock.client.reading.settings import ReadingConfig, ReadingSettings
 from penstock.model.errors import InvalidConfig
+from penstock.model.ids import TopicPartition
 from penstock.model.limits import PARTITIONS_PER_TOPIC_MAX, PUSH_CREDIT_MESSAGES_MAX
 
 
@@ -79,6 +80,22 @@ class ConsumerConfig(ReadingConfig):
         check_start(self.start)
         check_out_of_range(self.on_out_of_range)
         check_range("push_messages", self.push_messages, 1, PUSH_CREDIT_MESSAGES_MAX)
+
+    def manual(self, topics: Sequence[str]) -> tuple[TopicPartition, ...] | None:
+        """The partitions that are assigned by hand, of these topics; None if none are."""
+        if self.partitions is None:
+            return None
+        if not topics:
+            raise InvalidConfig("Partitions are claimed, but no topic is named: name theirs.")
+        if len(topics) > 1 and any(isinstance(each, int) for each in self.partitions):
+            raise InvalidConfig(
+                f"The numbers in partitions may be of any of {len(topics)} topics: give pairs of "
+                "topic and number."
+            )
+        return tuple(
+            TopicPartition(topics[0], each) if isinstance(each, int) else TopicPartition(*each)
+            for each in self.partitions
+        )
 
     def _check_membership(self) -> None:
         wishes = {

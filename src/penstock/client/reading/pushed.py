@@ -17,6 +17,8 @@ from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.parks import forget_park
 from penstock.client.connection.routes import Routes
+from penstock.client.reading.asked import AskedSource
+from penstock.client.reading.settings import ReadingConfig
 from penstock.client.reading.supply import Credit, Source, Supply
 from penstock.model.errors import ConnectionLost, Parked, PenstockError, UnknownStream
 from penstock.net.channel import Channel
@@ -85,6 +87,27 @@ class PushedSource(Source):
             supply.is_busy = False
             supply.feed.on_stream_end(stream, error)
             supply.feed.on_error(error)
+
+
+def make_source(
+    routes: Routes,
+    config: ClientConfig,
+    deliveries: Deliveries,
+    settings: ReadingConfig,
+    group: str,
+    member_id: str = "",
+) -> Source:
+    """Asks, or is pushed to, as the settings say."""
+    if not settings.push:
+        return AskedSource(routes, config)
+    return PushedSource(
+        routes,
+        config,
+        deliveries,
+        group=group,
+        member_id=member_id,
+        resumes_itself=settings.auto_resume,
+    )
 
 
 class CreditStream:

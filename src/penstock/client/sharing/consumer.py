@@ -17,10 +17,8 @@ from penstock.client.config import ClientConfig
 from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.routes import Routes
 from penstock.client.reading.any_consumer import AnyConsumer, check_count
-from penstock.client.reading.asked import AskedSource
 from penstock.client.reading.missing_topics import MissingTopics
-from penstock.client.reading.pushed import PushedSource
-from penstock.client.reading.supply import Source
+from penstock.client.reading.pushed import make_source
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper
 from penstock.client.sharing.lease_feed import LeaseFeed
@@ -71,16 +69,7 @@ class SharedConsumer(AnyConsumer):
             routes, config.backoff, settings.on_missing_topic, self._membership.look_at_once
         )
         self._scope = TaskScope()
-        self._source: Source = AskedSource(routes, config)
-        if settings.push:
-            self._source = PushedSource(
-                routes,
-                config,
-                deliveries,
-                group=settings.group,
-                member_id=member_id,
-                resumes_itself=settings.auto_resume,
-            )
+        self._source = make_source(routes, config, deliveries, settings, settings.group, member_id)
         self._feeds: dict[tuple[str, int], LeaseFeed] = {}
         self._buffer = LeaseBuffer(settings.prefetch, self._feeds)
         self.ledger = LeaseLedger(settings.group, member_id, routes, config.backoff, self._scope)
