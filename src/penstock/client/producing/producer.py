@@ -176,7 +176,7 @@ class Producer:
     @property
     def errors(self) -> Sequence[PenstockError]:
         """With acks=0: the latest errors that came back although no answer was asked for."""
-        return tuple(self._sender.unacknowledged_errors)
+        return tuple(self._sender.reports.unacknowledged)
 
     async def claim(self, *topics: str) -> None:
         """Have the topics for this producer alone, before it sends anything: when this returns, no
