@@ -1,4 +1,4 @@
-"""Consumers for code without an event loop, of partitions and of shared groups.
+"""Consumers for code without an event loop, of partitions and of shared groups; and their ledgers.
 
 See `Consumer` and `SharedConsumer`. The invariant: any thread may say what became of a message; it
 is in the hands of the consumer when the call returns. A consumer changes threads once per fetched
@@ -69,7 +69,7 @@ class BlockingConsumer(ScopeFacade[Consumer]):
 
 
 class BlockingPlaceLedger(Facade[PlaceLedger], NotLeased):
-    """What messages call, in any thread."""
+    """What messages of a `BlockingConsumer` call, in any thread."""
 
     def acknowledge(self, message: Message) -> Awaitable[None] | None:
         """What `message.ack()` calls: the message is dealt with. Returns at once."""
@@ -122,7 +122,7 @@ class BlockingSharedConsumer(ScopeFacade[SharedConsumer]):
 
 
 class BlockingLeaseLedger(Facade[LeaseLedger]):
-    """What messages call, in any thread."""
+    """What messages of a `BlockingSharedConsumer` call, in any thread."""
 
     group_counts_attempts: ClassVar = True
 

@@ -73,7 +73,7 @@ class SharedConsumer(AnyConsumer):
         self._feeds: dict[tuple[str, int], LeaseFeed] = {}
         self._buffer = LeaseBuffer(settings.prefetch, self._feeds)
         self.ledger = LeaseLedger(settings.group, member_id, routes, config.backoff, self._scope)
-        self._told = self.ledger if facade is None else facade(self.ledger)
+        self._message_ledger = self.ledger if facade is None else facade(self.ledger)
         self._keeper = LeaseKeeper(
             self._buffer, self.ledger.held, self.ledger.settle, extends=settings.auto_extend
         )
@@ -182,7 +182,7 @@ class SharedConsumer(AnyConsumer):
                 self._settings,
                 self._source,
                 self._buffer,
-                self._told,
+                self._message_ledger,
                 self._fail,
             )
         for partition in added:
