@@ -50,21 +50,23 @@ def show_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
-def show_rows(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str], empty: str) -> None:
-    """Rows as a table of these columns, or as a JSON list with everything they have."""
+def show_rows(rows: Sequence[Row], *, as_json: bool, empty: str) -> None:
+    """Rows as a table, or as a JSON list."""
     if as_json:
         show_json(rows)
     elif rows:
-        show_table(rows, columns)
+        show_table(rows)
     else:
         note(empty)
 
 
-def show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """A table; numbers stand to the right, a column named `bytes` is shown as sizes. One that is
-    wider than the terminal is shown a row at a time, so that nothing is cut off."""
+def show_table(rows: Sequence[Row], columns: Sequence[str] = ()) -> None:
+    """A table of these columns, or of all that rows have; numbers stand to the right, a column
+    named `bytes` is shown as sizes. One that is wider than the terminal is shown a row at a time,
+    so that nothing is cut off."""
     from rich.console import Console
 
+    columns = columns or tuple(rows[0])
     on_terminal = sys.stdout.isatty()
     width = Console().width if on_terminal else _PIPE_COLUMNS
     lines = _table_lines(rows, columns, on_terminal=on_terminal)

@@ -6,22 +6,23 @@ The invariant: whatever a client made (producers, consumers, tasks, sockets) has
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from penstock.client.admin.administration import Administration
 from penstock.client.admin.dead_letters import DeadLetters
 from penstock.client.admin.delayed import DelayedMessage
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig, ClientSettings
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.consumer import Consumer, ConsumerConfig, ConsumerSettings
-from penstock.client.consuming.range_reader import RangeReader
+from penstock.client.consuming.consumer import Consumer
+from penstock.client.consuming.ledger import PlaceLedger
+from penstock.client.consuming.range_reader import RangeOptions, RangeReader
+from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
 from penstock.client.producing.accumulator import Headers
 from penstock.client.producing.options import MessageOptions
 from penstock.client.producing.producer import Producer, ProducerConfig, ProducerSettings
@@ -35,16 +36,20 @@ from penstock.client.producing.staged_write import (
     commit_staged,
     committed_epoch,
 )
+from penstock.client.reading.any_consumer import AnyConsumer
 from penstock.client.requests.requests import Requests
 from penstock.client.serving.handlers import FromThreads, MessageHandler, check_handler, is_plain
 from penstock.client.serving.serving import ServeSettings, serve, split_settings
 from penstock.client.sharing.consumer import SharedConsumer
+from penstock.client.sharing.ledger import LeaseLedger
 from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings
 from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import NAMES_PER_CALL_MAX
 from penstock.net.address import Address, parse_address
 from penstock.records import Columns, Message
+
+MemberT = TypeVar("MemberT", bound=Producer | AnyConsumer | StagedWrite)
 
 BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
@@ -65,9 +70,8 @@ class Client(Administration):
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self._bootstrap = bootstrap
         self._config = config
-        self._members: dict[
-            Producer | Consumer | SharedConsumer | StagedWrite, None
-        ] = {}  # in the order they were made
+        # In the order they were made.
+        self._members: dict[Producer | AnyConsumer | StagedWrite, None] = {}
         self._publisher: Producer | None = None
         self._connected: _Connected | None = None
 
@@ -84,12 +88,7 @@ class Client(Administration):
         self._connected = connected
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *left: Any) -> None:
         connected = self._connection()
         self._connected = self._publisher = None
         # Consumers and producers end in the reverse order of their making, then the connections,
@@ -97,7 +96,7 @@ class Client(Administration):
         async with AsyncExitStack() as endings:
             endings.push_async_callback(connected.close)
             for member in self._members:
-                endings.push_async_callback(member.__aexit__, kind, error, traceback)
+                endings.push_async_callback(member.__aexit__, *left)
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -165,19 +164,21 @@ class Client(Administration):
     def producer(self, **settings: Unpack[ProducerSettings]) -> Producer:
         """A producer that gathers messages into batches; use it in an `async with`."""
         connected = self._connection()
-        producer = Producer(
-            connected.routes, self._config, ProducerConfig(**settings), self._forget
+        return self._kept(
+            Producer(connected.routes, self._config, ProducerConfig(**settings), self._forget)
         )
-        self._members[producer] = None
-        return producer
 
     def consumer(
-        self, *topics: str, source: Any = None, **settings: Unpack[ConsumerSettings]
+        self,
+        *topics: str,
+        facade: Callable[[PlaceLedger], Any] | None = None,
+        **settings: Unpack[ConsumerSettings],
     ) -> Consumer:
         """A consumer of all partitions of the topics, or of those it is assigned later. With a
         group it is a member of it, and reads what the group gives it.
 
-        source: who takes `message.ack()` instead of the consumer, for facades.
+        facade: makes what takes `message.ack()` instead of the ledger that it is given, for code
+        outside of the loop.
         """
         _check_topics(topics)
         connected = self._connection()
@@ -186,12 +187,11 @@ class Client(Administration):
             self._config,
             topics,
             ConsumerConfig(**settings),
-            source=source,
+            facade=facade,
             on_end=self._forget,
-            pushes=connected.pushes,
+            deliveries=connected.deliveries,
         )
-        self._members[consumer] = None
-        return consumer
+        return self._kept(consumer)
 
     def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> Consumer:
         """Read topics: `async for message in mq.subscribe("orders", group="billing")`."""
@@ -200,7 +200,10 @@ class Client(Administration):
         return self.consumer(*topics, **settings)
 
     def share(
-        self, *topics: str, source: Any = None, **settings: Unpack[SharedConsumerSettings]
+        self,
+        *topics: str,
+        facade: Callable[[LeaseLedger], Any] | None = None,
+        **settings: Unpack[SharedConsumerSettings],
     ) -> SharedConsumer:
         """Share topics with the others of a group, message by message: more members than there are
         partitions, each message leased to one of them.
@@ -208,7 +211,8 @@ class Client(Administration):
             async for message in mq.share("orders", group="workers"):
                 await message.ack()  # or .fail(reason), .release(), .reject(reason), .extend()
 
-        source: whom messages tell what became of them instead of the consumer, for facades.
+        facade: makes what messages tell what became of them, instead of the ledger that it is
+        given, for code outside of the loop.
         """
         if not topics:
             raise InvalidRequest("There is no topic to share: name at least one.")
@@ -219,12 +223,11 @@ class Client(Administration):
             self._config,
             topics,
             SharedConsumerConfig(**settings),
-            source=source,
+            facade=facade,
             on_end=self._forget,
-            pushes=connected.pushes,
+            deliveries=connected.deliveries,
         )
-        self._members[consumer] = None
-        return consumer
+        return self._kept(consumer)
 
     async def serve(
         self, handler: MessageHandler, *topics: str, **settings: Unpack[ServeSettings]
@@ -242,28 +245,19 @@ class Client(Administration):
         """
         check_handler(handler)
         config, exclusive, shared = split_settings(settings)
-        source = FromThreads() if is_plain(handler) else None
-        consumer: Consumer | SharedConsumer
+        facade = FromThreads if is_plain(handler) else None
+        consumer: AnyConsumer
         if shared is not None:
-            consumer = self.share(*topics, source=source, **shared)
+            consumer = self.share(*topics, facade=facade, **shared)
         elif not topics:
             raise InvalidRequest("There is no topic to serve: name at least one.")
         else:
             assert exclusive is not None
-            consumer = self.consumer(*topics, source=source, **exclusive)
-        if source is not None:
-            source.consumer = consumer
+            consumer = self.consumer(*topics, facade=facade, **exclusive)
         await serve(consumer, handler, config)
 
     def read_range(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool = False,
-        producer_times: bool = False,
+        self, topic: str, partition: int, start: int, end: int, **options: Unpack[RangeOptions]
     ) -> AsyncIterator[Columns]:
         """Exactly the messages from offset `start` to before `end` that exist, in order, as
         columns: `async for columns in mq.read_range("orders", 0, 0, 1_000_000)`.
@@ -271,37 +265,15 @@ class Client(Administration):
         OffsetOutOfRange if some of them are gone, or not there yet. producer_times: see
         `records.decode_columns`.
         """
-        reader = self.range_reader(
-            topic,
-            partition,
-            start,
-            end,
-            include_headers=include_headers,
-            producer_times=producer_times,
-        )
-        return reader.columns()
+        return self.range_reader(topic, partition, start, end, **options).columns()
 
     def range_reader(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool,
-        producer_times: bool,
+        self, topic: str, partition: int, start: int, end: int, **options: Unpack[RangeOptions]
     ) -> RangeReader:
         """What `read_range` reads with, for a facade that decodes in another thread."""
         connected = self._connection()
-        return RangeReader(
-            connected.routes,
-            connected.scope,
-            TopicPartition(topic, partition),
-            start,
-            end,
-            include_headers=include_headers,
-            producer_times=producer_times,
-        )
+        place = TopicPartition(topic, partition)
+        return RangeReader(connected.routes, connected.scope, place, start, end, **options)
 
     async def partition_count(self, topic: str, *, create: bool = False) -> int:
         """How many partitions the topic has now. create: let the broker make it if it may."""
@@ -323,8 +295,7 @@ class Client(Administration):
             attempt=attempt,
             on_end=self._forget,
         )
-        self._members[staged] = None
-        return staged
+        return self._kept(staged)
 
     async def commit_staged(
         self, write: str, epoch: int, attempts: Sequence[StagedAttempt], *, last: bool = False
@@ -355,7 +326,11 @@ class Client(Administration):
             raise ClientClosed("The client is not connected: use it inside its `async with`.")
         return self._connected
 
-    def _forget(self, member: Producer | Consumer | SharedConsumer | StagedWrite) -> None:
+    def _kept(self, member: MemberT) -> MemberT:
+        self._members[member] = None
+        return member
+
+    def _forget(self, member: Producer | AnyConsumer | StagedWrite) -> None:
         self._members.pop(member, None)
 
 
@@ -364,14 +339,14 @@ class _Connected:
 
     def __init__(self, bootstrap: Sequence[Address], config: ClientConfig) -> None:
         self.links = Links(bootstrap, config)
-        self.pushes = Pushes(self.links)
+        self.deliveries = Deliveries(self.links)
         self.routes = Routes(self.links, config)
         self.requests = Requests(self.links)
         self.scope = TaskScope()
 
     async def close(self) -> None:
         await self.scope.close()
-        self.pushes.end()
+        self.deliveries.end()
         await self.routes.close()
         await self.links.close()
 

@@ -44,15 +44,9 @@ class ClientConfig:
     may pass before a new leader is found."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "request_timeout_ms",
-            "connect_timeout_ms",
-            "route_refresh_ms",
-            "retry_backoff_ms",
-            "retry_backoff_ms_max",
-        ):
-            if getattr(self, name) <= 0:
-                raise InvalidConfig(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        for name in ClientSettings.__annotations__:
+            if name != "client_name":
+                check_range(name, getattr(self, name), 1)
 
     @property
     def request_timeout_s(self) -> float:
@@ -67,3 +61,10 @@ class ClientConfig:
         return Backoff(
             first_s=self.retry_backoff_ms / 1000, longest_s=self.retry_backoff_ms_max / 1000
         )
+
+
+def check_range(name: str, value: float, low: float, high: float | None = None) -> None:
+    """InvalidConfig for a setting that has another value than it can have."""
+    if value < low or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise InvalidConfig(f"{name} is {value}: it must be {bounds}.")

@@ -42,7 +42,7 @@ async def cancel(task: asyncio.Task[None]) -> None:
 
 
 class Facade:
-    """Takes what becomes of messages, instead of a consumer."""
+    """Takes what becomes of messages, instead of a consumer's ledger."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.outcomes: list[tuple[str, int, str]] = []
@@ -80,5 +80,5 @@ class CountingFacade(Facade):
 
 
 async def serve_with(mq: Client, facade: Facade, handler: Any, **settings: Any) -> None:
-    consumer = mq.consumer("orders", group="billing", source=facade)
+    consumer = mq.consumer("orders", group="billing", facade=lambda _: facade)
     await serve(consumer, handler, ServeConfig(**settings))

@@ -58,7 +58,7 @@ class Member:
             messages = await self._consumer.fetch(20, timeout_s=0.5)
             came_s = time.monotonic()
             for message in messages:
-                hold = self._consumer._held[message.topic, message.partition, message.offset]
+                hold = self._consumer.ledger.held[message.topic, message.partition, message.offset]
                 write(
                     event="leased",
                     offset=message.offset,
@@ -121,11 +121,11 @@ class Member:
         for offset in offsets:
             write(event="settled", offset=offset, member=self._name, kind=kind, said_s=said_s)
         try:
-            leader = await self._consumer._routes.leader(*partition, refresh=False)
+            leader = await self._consumer.ledger._routes.leader(*partition, refresh=False)
             answer, _ = await leader.call(SETTLE, request, timeout_s=3.0)
         except PenstockError:
             with contextlib.suppress(PenstockError):
-                await self._consumer._routes.leader(*partition, refresh=True)
+                await self._consumer.ledger._routes.leader(*partition, refresh=True)
             return
         told_s = time.monotonic()
         for offset, outcome in zip(offsets, answer.outcomes, strict=True):

@@ -14,7 +14,7 @@ import pytest
 
 import penstock
 from penstock import Client, Consumer, Message, Producer
-from penstock.client.consuming.consumer import ConsumerSettings
+from penstock.client.consuming.settings import ConsumerSettings
 from penstock.client.producing.producer import Compression
 from penstock.client.sharing.settings import SharedConsumerSettings
 from penstock.model.errors import InvalidFilter

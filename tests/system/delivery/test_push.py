@@ -20,7 +20,7 @@ import pytest
 import penstock
 from penstock import Client
 from penstock.client.admin.clients import ClientStatus
-from penstock.client.reading.pushed import Pushed
+from penstock.client.reading.pushed import PushedSource
 from penstock.model.errors import InvalidCredit, PenstockError, TooManySubscriptions, UnknownStream
 from penstock.model.limits import PUSH_STREAMS_PER_CONNECTION_MAX
 from penstock.protocol import penstock_pb2 as pb
@@ -398,7 +398,7 @@ async def test_what_an_operator_parks_stays_so_whoever_leads(tmp_path: Path) -> 
                 await publish_numbers(mq, "orders", range(10, 20))
                 consumer.resume()
                 assert await read_numbers(consumer, 10) == list(range(10, 20))
-                assert isinstance(consumer._fetcher.source, Pushed)
+                assert isinstance(consumer._fetcher.source, PushedSource)
                 assert consumer._fetcher.source.telling is not None
                 await consumer._fetcher.source.telling
                 cluster.kill(record.broker)

@@ -141,7 +141,7 @@ async def drain(mq: Client, history: DeliveryHistory) -> None:
             messages = await consumer.fetch(timeout_s=1.0)
             came_s = time.monotonic()
             for message in messages:
-                hold = consumer._held[message.topic, message.partition, message.offset]
+                hold = consumer.ledger.held[message.topic, message.partition, message.offset]
                 until_s = hold.leased_at_s + hold.lease_s
                 history.leases.append(
                     Leased(

@@ -133,7 +133,7 @@ async def test_settlements_of_what_a_member_does_not_hold_change_nothing(tmp_pat
         ):
             held = await taken(holder, 5)
             await taken(stranger, 5)
-            channel = await stranger._routes.leader(TOPIC, 0, refresh=False)
+            channel = await stranger.ledger._routes.leader(TOPIC, 0, refresh=False)
 
             async def settle(member: str, first: int, last: int) -> pb.Error:
                 acknowledge = pb.SettleRequest.KIND_ACKNOWLEDGE

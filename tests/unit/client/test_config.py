@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from penstock.client.config import ClientConfig, ClientSettings
-from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
 from penstock.client.producing.producer import ProducerConfig, ProducerSettings
 from penstock.client.serving.serving import HandlingSettings, ServeConfig, ServeSettings
 from penstock.client.sharing.settings import SharedConsumerConfig, SharedConsumerSettings

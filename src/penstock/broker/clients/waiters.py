@@ -26,6 +26,7 @@ class Waiters:
 
     def on_close(self, waiter: object, gone: Then) -> None:
         """Call `gone` when the connection goes before `forget(waiter)`."""
+        self.forget(waiter)
         self._waiting[waiter] = (gone, None)
 
     def wait(self, waiter: object, gone: Then, wait_s: float, time_up: Then) -> None:

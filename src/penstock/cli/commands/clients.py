@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.output import Row, note, show_json, show_table
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import Json, with_client
 
 if TYPE_CHECKING:
     from penstock.client.admin.clients import ClientStatus
@@ -27,7 +27,8 @@ Group = Annotated[
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def list_(mq: Client, as_json: Json = False) -> None:
     """List the clients of every broker, and what is pushed to them.
 
     A client is alive; slow, when it has no credit left or did not answer in time; parked, when it
@@ -40,25 +41,22 @@ def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> No
       penstock clients list
       penstock clients list --json | jq '.clients[] | select(.state != "alive")'
     """
-
-    async def work(mq: Client) -> None:
-        found = await mq.clients.list()
-        if as_json:
-            show_json(asdict(found))
-            return
-        now_ms = time.time_ns() // 1_000_000
-        show_table([_client_row(client, now_ms) for client in found.clients], _CLIENT_COLUMNS)
-        if streams := list(_stream_rows(found.clients)):
-            print()
-            show_table(streams, _STREAM_COLUMNS)
-        for broker in found.silent_brokers:
-            note(f"Broker {broker} did not answer: its clients are missing.")
-
-    run_with_client(bootstrap, work)
+    found = await mq.clients.list()
+    if as_json:
+        show_json(asdict(found))
+        return
+    now_ms = time.time_ns() // 1_000_000
+    show_table([_client_row(client, now_ms) for client in found.clients])
+    if streams := list(_stream_rows(found.clients)):
+        print()
+        show_table(streams)
+    for broker in found.silent_brokers:
+        note(f"Broker {broker} did not answer: its clients are missing.")
 
 
 @app.command()
-def park(name: Name, group: Group = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+@with_client
+async def park(mq: Client, name: Name, group: Group = None) -> None:
     """Stop what is pushed to a client, until it is resumed.
 
     \b
@@ -66,50 +64,19 @@ def park(name: Name, group: Group = None, bootstrap: Bootstrap = DEFAULT_BOOTSTR
       penstock clients park billing-7
       penstock clients park billing-7 --group audit
     """
-
-    async def work(mq: Client) -> None:
-        note(f"{_streams(await mq.clients.park(name, group))} of {name} parked.")
-
-    run_with_client(bootstrap, work)
+    note(f"{_streams(await mq.clients.park(name, group))} of {name} parked.")
 
 
 @app.command()
-def resume(name: Name, group: Group = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+@with_client
+async def resume(mq: Client, name: Name, group: Group = None) -> None:
     """Let what is pushed to a client go on.
 
     \b
     Examples:
       penstock clients resume billing-7
     """
-
-    async def work(mq: Client) -> None:
-        note(f"{_streams(await mq.clients.resume(name, group))} of {name} resumed.")
-
-    run_with_client(bootstrap, work)
-
-
-_CLIENT_COLUMNS = (
-    "name",
-    "state",
-    "broker",
-    "id",
-    "address",
-    "protocol",
-    "software",
-    "heard",
-    "groups",
-)
-_STREAM_COLUMNS = (
-    "client",
-    "partition",
-    "group",
-    "state",
-    "in_flight",
-    "credit",
-    "delivered",
-    "timeouts",
-    "reason",
-)
+    note(f"{_streams(await mq.clients.resume(name, group))} of {name} resumed.")
 
 
 def _client_row(client: ClientStatus, now_ms: int) -> Row:

@@ -23,6 +23,7 @@ from penstock.cli.runtime import (
     Json,
     run_with_client,
     until_interrupted,
+    with_client,
 )
 from penstock.model.errors import InvalidRequest
 
@@ -46,11 +47,12 @@ _LOOK_S: Final = 0.5
 
 
 @app.command()
-def status(
+@with_client
+async def status(
+    mq: Client,
     everything: Annotated[
         bool, typer.Option("--all", help="Every partition, and not only those that are not well.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Show the brokers, and the partitions that are moving or lack something.
@@ -61,15 +63,11 @@ def status(
       penstock cluster status --all
       penstock cluster status --json
     """
-
-    async def work(mq: Client) -> None:
-        found = await mq.cluster.status()
-        if as_json:
-            show_json(status_json(found))
-        else:
-            show_status(found, everything=everything)
-
-    run_with_client(bootstrap, work)
+    found = await mq.cluster.status()
+    if as_json:
+        show_json(status_json(found))
+    else:
+        show_status(found, everything=everything)
 
 
 @app.command()
@@ -234,7 +232,7 @@ def _change(
         if as_json:
             show_json([_move_row(each) for each in moves])
         elif moves:
-            show_some([_move_row(each) for each in moves], ("topic", "partition", "from", "to"))
+            show_some([_move_row(each) for each in moves])
         else:
             note(nothing)
         if not moves:
@@ -280,7 +278,7 @@ def _elect(bootstrap: str, *, as_json: bool) -> None:
         if as_json:
             show_json(rows)
         elif rows:
-            show_some(rows, ("topic", "partition", "outcome"))
+            show_some(rows)
         else:
             note("The preferred brokers lead everything already.")
 

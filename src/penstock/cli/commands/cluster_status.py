@@ -27,11 +27,7 @@ def show_status(found: ClusterStatus, *, everything: bool) -> None:
     partitions = found.partitions
     shown = [each for each in partitions if everything or troubles(found, each)]
     if shown:
-        show_some(
-            [_partition_row(found, each) for each in shown],
-            ("topic", "partition", "leader", "in_sync", "target", "state"),
-            limit=not everything,
-        )
+        show_some([_partition_row(found, each) for each in shown], limit=not everything)
     moving = sum(not each.is_reached for each in partitions)
     lacking = sum(len(each.in_sync) < len(each.target) for each in partitions)
     leaderless = sum(each.leader is None for each in partitions)
@@ -197,9 +193,9 @@ def status_json(found: ClusterStatus) -> dict[str, object]:
     }
 
 
-def show_some(rows: Sequence[Row], columns: Sequence[str], *, limit: bool = True) -> None:
+def show_some(rows: Sequence[Row], *, limit: bool = True) -> None:
     some = rows[:_SHOWN_MAX] if limit else rows
-    show_table(some, columns)
+    show_table(some)
     if len(some) < len(rows):
         note(f"And {len(rows) - len(some)} more: --json shows all of them.")
 

@@ -14,8 +14,7 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -33,7 +32,8 @@ from penstock.model.errors import InvalidRequest, TimedOut
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.consuming.consumer import Consumer, ConsumerSettings
+    from penstock.client.consuming.consumer import Consumer
+    from penstock.client.consuming.settings import ConsumerSettings
     from penstock.client.sharing.consumer import SharedConsumer
     from penstock.client.sharing.settings import SharedConsumerSettings
     from penstock.records import Message
@@ -45,12 +45,8 @@ _LOOK_S: Final = 0.2
 _SHARED_AT_ONCE: Final = 100
 
 
-class Ack(StrEnum):
-    """What becomes of messages of a shared group."""
-
-    AUTO = "auto"
-    RELEASE = "release"
-    REJECT = "reject"
+Ack = Literal["auto", "release", "reject"]
+"""What becomes of messages of a shared group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +175,7 @@ def consume(
     )
     if shared:
         sharing = _sharing(job, from_, ack, ordered=ordered)
-        run_with_client(bootstrap, lambda mq: _share(mq, job, sharing, ack or Ack.AUTO))
+        run_with_client(bootstrap, lambda mq: _share(mq, job, sharing, ack or "auto"))
         return
     if ordered or ack is not None:
         raise InvalidRequest("--ordered and --ack are for shared groups: add --shared.")
@@ -211,7 +207,7 @@ def _sharing(job: _Job, from_: str, ack: Ack | None, *, ordered: bool) -> Shared
         "key_prefix": settings["key_prefix"],
         "push": settings["push"],
         # What is given back at the end is kept until then.
-        "auto_extend": ack is Ack.RELEASE,
+        "auto_extend": ack == "release",
     }
 
 
@@ -253,11 +249,11 @@ async def _copy_shared(consumer: SharedConsumer, job: _Job, ack: Ack, kept: list
             return
         for message in messages:
             match ack:
-                case Ack.AUTO:
+                case "auto":
                     await message.ack()
-                case Ack.REJECT:
+                case "reject":
                     await message.reject("Rejected by `penstock consume --ack reject`.")
-                case Ack.RELEASE:
+                case "release":
                     kept.append(message)
         count += len(messages)
 

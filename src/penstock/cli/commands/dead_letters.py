@@ -12,7 +12,7 @@ import typer
 from penstock.cli.message_json import content_json, header_json
 from penstock.cli.output import FAILED, Row, note, progress, say, show_json, show_rows, show_table
 from penstock.cli.quantities import moment_ms, moment_text
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client, with_client
 from penstock.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -53,29 +53,25 @@ _REASON_SHOWN = 60
 
 
 @app.command()
-def groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def groups(mq: Client, as_json: Json = False) -> None:
     """List the groups that have dead letters.
 
     \b
     Examples:
       penstock dead-letters groups
     """
-
-    async def work(mq: Client) -> None:
-        rows: list[Row] = [
-            {
-                "group": one.group,
-                "letters": one.count,
-                "oldest": _moment(one.oldest_at_ms),
-                "newest": _moment(one.newest_at_ms),
-                "kept_in": one.topic,
-            }
-            for one in await mq.dead_letters.groups()
-        ]
-        columns = ("group", "letters", "oldest", "newest", "kept_in")
-        show_rows(rows, as_json=as_json, columns=columns, empty="No group has dead letters.")
-
-    run_with_client(bootstrap, work)
+    rows: list[Row] = [
+        {
+            "group": one.group,
+            "letters": one.count,
+            "oldest": _moment(one.oldest_at_ms),
+            "newest": _moment(one.newest_at_ms),
+            "kept_in": one.topic,
+        }
+        for one in await mq.dead_letters.groups()
+    ]
+    show_rows(rows, as_json=as_json, empty="No group has dead letters.")
 
 
 @app.command("list")
@@ -108,7 +104,7 @@ def list_(
             return
         rows = [_letter_row(letter) async for letter in mq.dead_letters.list(group, **filters)]
         if rows:
-            show_table(rows, tuple(rows[0]))
+            show_table(rows)
         else:
             note(
                 f"Group {group} has no such dead letters: `penstock dead-letters groups` shows who "
@@ -119,10 +115,11 @@ def list_(
 
 
 @app.command()
-def show(
+@with_client
+async def show(
+    mq: Client,
     group: Group,
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Show one dead letter: why it is dead, where it was, its key, value and headers.
@@ -131,29 +128,25 @@ def show(
     Examples:
       penstock dead-letters show workers jobs/0/1024
     """
-
-    async def work(mq: Client) -> None:
-        letter = await mq.dead_letters.show(group, letter_id)
-        if as_json:
-            show_json(_letter_json(letter))
-            return
-        facts = {
-            "id": letter.id,
-            "group": letter.group,
-            "reason": _plain(letter.reason) or "none given",
-            "attempts": str(letter.attempts),
-            "redrives": str(letter.redrives),
-            "died": _moment(letter.dead_at_ms),
-            "published": _moment(letter.timestamp_ms),
-            "key": _text(letter.key),
-            "value": _text(letter.value),
-            **{f"header {_plain(name)}": _text(value) for name, value in letter.headers},
-        }
-        width = max(map(len, facts))
-        for name, fact in facts.items():
-            say(fact, sign=name.ljust(width))
-
-    run_with_client(bootstrap, work)
+    letter = await mq.dead_letters.show(group, letter_id)
+    if as_json:
+        show_json(_letter_json(letter))
+        return
+    facts = {
+        "id": letter.id,
+        "group": letter.group,
+        "reason": _plain(letter.reason) or "none given",
+        "attempts": str(letter.attempts),
+        "redrives": str(letter.redrives),
+        "died": _moment(letter.dead_at_ms),
+        "published": _moment(letter.timestamp_ms),
+        "key": _text(letter.key),
+        "value": _text(letter.value),
+        **{f"header {_plain(name)}": _text(value) for name, value in letter.headers},
+    }
+    width = max(map(len, facts))
+    for name, fact in facts.items():
+        say(fact, sign=name.ljust(width))
 
 
 @app.command()
@@ -289,7 +282,7 @@ def _report(summary: LetterSummary, *, as_json: bool) -> None:
         )
         return
     if problems:
-        show_table(problems, tuple(problems[0]))
+        show_table(problems)
     unshown = summary.failed + summary.guarded - len(problems)
     if unshown:
         note(f"{unshown:,} more are not shown.")

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.output import FAILED, note, say, show_json, show_rows
 from penstock.cli.quantities import moment_text, size_text
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import Json, with_client
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -17,11 +17,12 @@ app = typer.Typer(help="Messages that wait until they are due.", no_args_is_help
 
 
 @app.command()
-def describe(
+@with_client
+async def describe(
+    mq: Client,
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", help="This topic only.", show_default=False)
     ] = "",
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Show how many messages wait, and how their delivery goes.
@@ -34,42 +35,38 @@ def describe(
       penstock delayed describe
       penstock delayed describe reminders --json
     """
-
-    async def work(mq: Client) -> None:
-        status = await mq.delayed.describe(topic)
-        rows = [
-            {"topic": each.topic, "waiting": each.pending, "bytes": each.pending_bytes}
-            for each in status.topics
-        ]
-        if as_json:
-            facts = {
-                "topics": rows,
-                "next_due_ms": status.next_due_ms,
-                "delivered": status.delivered,
-                "cancelled": status.cancelled,
-                "dropped": status.dropped,
-                "late_ms_max": status.late_ms_max,
-                "log_bytes": status.log_bytes,
-            }
-            show_json(facts)
-            return
-        columns = ["topic", "waiting", "bytes"]
-        show_rows(rows, as_json=False, columns=columns, empty="No message waits.")
-        if status.next_due_ms is not None:
-            say(f"next: {moment_text(status.next_due_ms)}")
-        say(
-            f"delivered: {status.delivered}, cancelled: {status.cancelled}, "
-            f"dropped: {status.dropped}, at most {status.late_ms_max} ms late; "
-            f"{size_text(status.log_bytes)} on disk"
-        )
-
-    run_with_client(bootstrap, work)
+    status = await mq.delayed.describe(topic)
+    rows = [
+        {"topic": each.topic, "waiting": each.pending, "bytes": each.pending_bytes}
+        for each in status.topics
+    ]
+    if as_json:
+        facts = {
+            "topics": rows,
+            "next_due_ms": status.next_due_ms,
+            "delivered": status.delivered,
+            "cancelled": status.cancelled,
+            "dropped": status.dropped,
+            "late_ms_max": status.late_ms_max,
+            "log_bytes": status.log_bytes,
+        }
+        show_json(facts)
+        return
+    show_rows(rows, as_json=False, empty="No message waits.")
+    if status.next_due_ms is not None:
+        say(f"next: {moment_text(status.next_due_ms)}")
+    say(
+        f"delivered: {status.delivered}, cancelled: {status.cancelled}, "
+        f"dropped: {status.dropped}, at most {status.late_ms_max} ms late; "
+        f"{size_text(status.log_bytes)} on disk"
+    )
 
 
 @app.command()
-def cancel(
+@with_client
+async def cancel(
+    mq: Client,
     ids: Annotated[list[str], typer.Argument(metavar="ID", help="From the receipts.")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Cancel messages that wait.
@@ -80,15 +77,11 @@ def cancel(
     Examples:
       penstock delayed cancel 19c14f5ae80-2a
     """
-
-    async def work(mq: Client) -> bool:
-        outcomes = await mq.delayed.cancel(*ids)
-        if as_json:
-            show_json(dict(zip(ids, outcomes, strict=True)))
-            return all(outcomes)
+    outcomes = await mq.delayed.cancel(*ids)
+    if as_json:
+        show_json(dict(zip(ids, outcomes, strict=True)))
+    else:
         for each, is_cancelled in zip(ids, outcomes, strict=True):
             note(f"{each}: {'cancelled' if is_cancelled else 'is not waiting (any more)'}")
-        return all(outcomes)
-
-    if not run_with_client(bootstrap, work):
+    if not all(outcomes):
         raise typer.Exit(FAILED)

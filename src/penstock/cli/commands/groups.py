@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.output import Row, note, say, show_json, show_rows, show_table
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client, with_client
 from penstock.cli.settings import split_assignment
 from penstock.cli.starts import WAYS, choose_partitions, parse_start
 from penstock.model.errors import GroupNotEmpty, InvalidRequest
@@ -39,7 +39,8 @@ class _Move:
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def list_(mq: Client, as_json: Json = False) -> None:
     """List the groups: how many members each has, what it reads, and how far it is behind.
 
     \b
@@ -47,31 +48,27 @@ def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> No
       penstock groups list
       penstock groups list --json
     """
-
-    async def work(mq: Client) -> None:
-        rows = [
-            {
-                "group": group.name,
-                "kind": group.kind,
-                "state": group.state,
-                "members": len(group.members),
-                "topics": group.topics,
-                "lag": group.lag,
-            }
-            for group in await mq.groups.describe_all()
-        ]
-        show_rows(
-            rows,
-            as_json=as_json,
-            columns=("group", "kind", "state", "members", "topics", "lag"),
-            empty="There are no groups yet: `penstock consume TOPIC --group NAME` makes one.",
-        )
-
-    run_with_client(bootstrap, work)
+    rows = [
+        {
+            "group": group.name,
+            "kind": group.kind,
+            "state": group.state,
+            "members": len(group.members),
+            "topics": group.topics,
+            "lag": group.lag,
+        }
+        for group in await mq.groups.describe_all()
+    ]
+    show_rows(
+        rows,
+        as_json=as_json,
+        empty="There are no groups yet: `penstock consume TOPIC --group NAME` makes one.",
+    )
 
 
 @app.command()
-def describe(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def describe(mq: Client, group: Group, as_json: Json = False) -> None:
     """Show a group's members, and in each partition who has it and how far it is behind.
 
     \b
@@ -79,11 +76,7 @@ def describe(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Js
       penstock groups describe billing
       penstock groups describe billing --json
     """
-
-    async def work(mq: Client) -> None:
-        _show(await mq.groups.describe(group), as_json=as_json)
-
-    run_with_client(bootstrap, work)
+    _show(await mq.groups.describe(group), as_json=as_json)
 
 
 @app.command()
@@ -124,7 +117,7 @@ def settings(
             }
             for name, value in sorted(found.values.items())
         ]
-        show_rows(rows, as_json=as_json, columns=("setting", "value", "from"), empty="")
+        show_rows(rows, as_json=as_json, empty="")
 
     run_with_client(bootstrap, work)
 
@@ -168,7 +161,7 @@ def reset(
         if as_json:
             show_json([asdict(move) for move in moves])
         else:
-            show_table([asdict(move) for move in moves], _Move.__match_args__)
+            show_table([asdict(move) for move in moves])
         if not yes:
             note("Nothing has changed: --yes does it.")
             return
@@ -203,11 +196,12 @@ def delete(
     run_with_client(bootstrap, work)
 
 
-def subscriptions(
+@with_client
+async def subscriptions(
+    mq: Client,
     topic: Annotated[
         str | None, typer.Argument(metavar="TOPIC", help="This topic only.", show_default=False)
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Show which groups read which topics, how far each is behind, and whether one alone may.
@@ -219,39 +213,35 @@ def subscriptions(
       penstock subscriptions
       penstock subscriptions orders --json
     """
-
-    async def work(mq: Client) -> None:
-        found = await mq.groups.subscriptions(topic or "")
-        if topic and not found:
-            await mq.admin.describe_topic(topic)  # raises that there is none
-        names = sorted({name for each in found for name in each.groups})
-        described = {group.name: group for group in await mq.groups.describe_those(names)}
-        rows: list[Row] = []
-        for each in found:
-            lags = {
-                name: described[name].lag_in(each.topic)
-                for name in each.groups
-                if name in described  # else it was deleted in this moment
+    found = await mq.groups.subscriptions(topic or "")
+    if topic and not found:
+        await mq.admin.describe_topic(topic)  # raises that there is none
+    names = sorted({name for each in found for name in each.groups})
+    described = {group.name: group for group in await mq.groups.describe_those(names)}
+    rows: list[Row] = []
+    for each in found:
+        lags = {
+            name: described[name].lag_in(each.topic)
+            for name in each.groups
+            if name in described  # else it was deleted in this moment
+        }
+        rows.append(
+            {
+                "topic": each.topic,
+                "mode": "point-to-point" if each.is_point_to_point else "publish-subscribe",
+                "groups": list(lags),
+                "lag": lags,
+                "groups_and_lag": [f"{name} ({lag})" for name, lag in lags.items()],
             }
-            rows.append(
-                {
-                    "topic": each.topic,
-                    "mode": "point-to-point" if each.is_point_to_point else "publish-subscribe",
-                    "groups": list(lags),
-                    "lag": lags,
-                    "groups_and_lag": [f"{name} ({lag})" for name, lag in lags.items()],
-                }
-            )
-        if as_json:
-            show_json(
-                [{name: row[name] for name in ("topic", "mode", "groups", "lag")} for row in rows]
-            )
-        elif rows:
-            show_table(rows, ("topic", "mode", "groups_and_lag"))
-        else:
-            note(f"No group reads {topic or 'anything'} yet.")
-
-    run_with_client(bootstrap, work)
+        )
+    if as_json:
+        show_json(
+            [{name: row[name] for name in ("topic", "mode", "groups", "lag")} for row in rows]
+        )
+    elif rows:
+        show_table(rows, ("topic", "mode", "groups_and_lag"))
+    else:
+        note(f"No group reads {topic or 'anything'} yet.")
 
 
 def _show(group: GroupDescription, *, as_json: bool) -> None:

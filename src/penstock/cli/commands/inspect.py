@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.records import Message
     from penstock.storage.log.verify import Finding
 
-_COLUMNS: Final = ("file", "batches", "records", "bytes", "first", "last", "state")
 _LOG_SUFFIX: Final = ".log"
 
 
@@ -103,7 +102,7 @@ def _show_findings(path: Path, findings: Iterable[Finding]) -> None:
         if finding.path.endswith(_LOG_SUFFIX) or finding.problem is not None
     ]
     if rows:
-        show_table(rows, _COLUMNS)
+        show_table(rows)
     damaged = sum(finding.problem is not None for finding in findings)
     say(
         f"{len(findings)} files, {sum(finding.records for finding in findings)} records, "

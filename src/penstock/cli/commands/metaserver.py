@@ -7,17 +7,13 @@ order, a second one ends the process at once.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-import signal
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock import __version__
-from penstock.cli.runtime import run
+from penstock.cli.runtime import log_to_stderr, run, told_to_end
 from penstock.model.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -69,11 +65,7 @@ def metaserver(
             f"--session-timeout-ms {session_timeout_ms} is too short for a heartbeat to come in "
             f"time: {_SESSION_TIMEOUT_MS_MIN} is the least."
         )
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=os.environ.get("PENSTOCK_LOG_LEVEL", "info").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_to_stderr(os.environ.get("PENSTOCK_LOG_LEVEL", "info"))
     run(_serve(data, number, servers, listen or servers[number], session_timeout_ms))
 
 
@@ -83,16 +75,7 @@ async def _serve(
     from penstock.broker.data_folder import DataFolder
     from penstock.registry.metaserver.standalone import StandaloneMetaServer
 
-    ending = asyncio.Event()
-
-    def on_signal() -> None:
-        if ending.is_set():
-            os._exit(1)  # asked twice: what was answered is on the disk already
-        ending.set()
-
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, on_signal)
+    ending = told_to_end()
     folder = DataFolder(data)
     directory = folder.take()
     try:

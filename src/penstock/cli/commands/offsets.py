@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.output import note, show_rows
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client, with_client
 from penstock.cli.starts import WAYS, choose_partitions, parse_start
 from penstock.model.ids import TopicPartition
 
@@ -19,14 +19,15 @@ app = typer.Typer(help="Show where partitions end, and move groups.", no_args_is
 
 
 @app.command()
-def show(
+@with_client
+async def show(
+    mq: Client,
     topic: Annotated[
         str | None, typer.Argument(metavar="TOPIC", help="This topic only.", show_default=False)
     ] = None,
     group: Annotated[
         str | None, typer.Option(metavar="NAME", help="Also how far this group has come.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Json = False,
 ) -> None:
     """Show the first and the next offset of partitions.
@@ -38,41 +39,32 @@ def show(
       penstock offsets show
       penstock offsets show orders --group billing
     """
-
-    async def work(mq: Client) -> None:
-        committed = await mq.admin.group_offsets(group) if group is not None else None
-        if topic is not None:
-            names = [topic]
-        elif committed is not None:
-            names = sorted({partition.topic for partition in committed})
-        else:
-            names = [each.name for each in await mq.admin.list_topics()]
-        rows = [row for name in names for row in await _rows(mq, name, committed)]
-        columns = ["topic", "partition", "start", "end"]
-        show_rows(
-            rows,
-            as_json=as_json,
-            columns=columns if group is None else [*columns, "committed", "lag"],
-            empty="There is nothing to show: no topic, or the group has read nothing yet.",
-        )
-
-    run_with_client(bootstrap, work)
+    committed = await mq.admin.group_offsets(group) if group is not None else None
+    if topic is not None:
+        names = [topic]
+    elif committed is not None:
+        names = sorted({partition.topic for partition in committed})
+    else:
+        names = [each.name for each in await mq.admin.list_topics()]
+    rows = [row for name in names for row in await _rows(mq, name, committed)]
+    show_rows(
+        rows,
+        as_json=as_json,
+        empty="There is nothing to show: no topic, or the group has read nothing yet.",
+    )
 
 
 @app.command()
-def groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def groups(mq: Client, as_json: Json = False) -> None:
     """List the groups that have come to some offset.
 
     \b
     Examples:
       penstock offsets groups
     """
-
-    async def work(mq: Client) -> None:
-        rows = [{"group": name} for name in await mq.admin.list_groups()]
-        show_rows(rows, as_json=as_json, columns=["group"], empty="No group has read anything yet.")
-
-    run_with_client(bootstrap, work)
+    rows = [{"group": name} for name in await mq.admin.list_groups()]
+    show_rows(rows, as_json=as_json, empty="No group has read anything yet.")
 
 
 @app.command()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -27,43 +25,15 @@ from penstock.model.errors import InvalidRequest, PenstockError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
+    from penstock.client.producing.options import MessageOptions
     from penstock.client.producing.producer import Producer
 
 
-class Compression(StrEnum):
-    """What batches may be compressed with."""
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Acks = Literal["0", "1", "all"]
+Exclusive = Literal["refuse", "fence"]
 
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
-class Acks(StrEnum):
-    """Who must have a message before it counts as acknowledged."""
-
-    NOBODY = "0"
-    LEADER = "1"
-    ALL = "all"
-
-
-class Exclusive(StrEnum):
-    """What to do about another producer that has the topic for itself."""
-
-    REFUSE = "refuse"
-    FENCE = "fence"
-
-
-_EXCLUSIVE: Final[dict[Exclusive, Literal["refuse", "fence"]]] = {
-    Exclusive.REFUSE: "refuse",
-    Exclusive.FENCE: "fence",
-}
-_ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {
-    Acks.NOBODY: 0,
-    Acks.LEADER: 1,
-    Acks.ALL: "all",
-}
+_ACKS: Final[dict[Acks, Literal[0, 1, "all"]]] = {"0": 0, "1": 1, "all": "all"}
 _STDIN: Final = 0
 
 _Ttl = Annotated[
@@ -85,11 +55,7 @@ class _Job:
     topic: str
     descriptor: int
     key_separator: bytes
-    headers: Sequence[tuple[str, bytes]]
-    tag: str | None
-    ttl_s: float | None
-    priority: int | None
-    partition: int | None
+    options: MessageOptions
     compression: Compression
     acks: Acks
     exclusive: Exclusive | None
@@ -169,8 +135,8 @@ def produce(
     ttl: _Ttl = None,
     priority: _Priority = None,
     partition: _Partition = None,
-    compression: _Compression = Compression.NONE,
-    acks: _WhoAcknowledges = Acks.ALL,
+    compression: _Compression = "none",
+    acks: _WhoAcknowledges = "all",
     exclusive: _ExclusiveHow = None,
     delay: _Delay = None,
     at: _At = None,
@@ -198,11 +164,15 @@ def produce(
         topic=topic,
         descriptor=descriptor,
         key_separator=key_separator.encode(),
-        headers=[(name, value.encode()) for name, value in map(split_assignment, header or [])],
-        tag=tag,
-        ttl_s=duration_ms(ttl) / 1000 if ttl is not None else None,
-        priority=priority,
-        partition=partition,
+        options={
+            "headers": [
+                (name, value.encode()) for name, value in map(split_assignment, header or [])
+            ],
+            "tag": tag,
+            "ttl_s": duration_ms(ttl) / 1000 if ttl is not None else None,
+            "priority": priority,
+            "partition": partition,
+        },
         compression=compression,
         acks=acks,
         exclusive=exclusive,
@@ -229,9 +199,7 @@ def _check(job: _Job) -> None:
         raise InvalidRequest("Say either --delay or --at, not both.")
     if job.ordered and not job.is_delayed:
         raise InvalidRequest("--ordered is for delayed messages: give --delay or --at as well.")
-    if job.is_delayed and (
-        job.acks is not Acks.ALL or job.compression is not Compression.NONE or job.exclusive
-    ):
+    if job.is_delayed and (job.acks != "all" or job.compression != "none" or job.exclusive):
         raise InvalidRequest(
             "--acks, --compression and --exclusive are not for delayed messages: the broker keeps "
             "them durably and publishes them itself. Leave them away."
@@ -246,8 +214,8 @@ async def _publish(mq: Client, job: _Job, count: _Count) -> bool:
     try:
         async with mq.producer(
             acks=_ACKS[job.acks],
-            compression=job.compression.value,
-            exclusive=None if job.exclusive is None else _EXCLUSIVE[job.exclusive],
+            compression=job.compression,
+            exclusive=job.exclusive,
         ) as producer:
             return await until_interrupted(_send_lines(producer, job, count))
     except DeliveryFailed as error:
@@ -263,16 +231,7 @@ async def _send_lines(producer: Producer, job: _Job, count: _Count) -> None:
         async for lines in read_lines(job.descriptor):
             for line in lines:
                 key, value = _split(line, job.key_separator, count.sent + 1)
-                await producer.send(
-                    job.topic,
-                    value,
-                    key,
-                    headers=job.headers,
-                    partition=job.partition,
-                    tag=job.tag,
-                    ttl_s=job.ttl_s,
-                    priority=job.priority,
-                )
+                await producer.send(job.topic, value, key, **job.options)
                 count.sent += 1
                 read_bytes += len(line) + 1
             advance(read_bytes, f"{count.sent:,} messages")
@@ -290,19 +249,7 @@ async def _delay_lines(mq: Client, job: _Job, count: _Count) -> None:
         waiting = []
         for number, line in enumerate(lines, count.sent + 1):
             key, value = _split(line, job.key_separator, number)
-            waiting.append(
-                DelayedMessage(
-                    value,
-                    key,
-                    delay_s=delay_s,
-                    deliver_at=due,
-                    headers=job.headers,
-                    partition=job.partition,
-                    tag=job.tag,
-                    ttl_s=job.ttl_s,
-                    priority=job.priority,
-                )
-            )
+            waiting.append(DelayedMessage(value, key, delay_s, due, **job.options))
         for receipt in await mq.delayed.publish_many(job.topic, waiting, ordered=job.ordered):
             say(receipt.id)
         count.sent += len(waiting)
@@ -322,7 +269,7 @@ def _split(line: bytes, separator: bytes, number: int) -> tuple[bytes | None, by
 
 def _report(count: _Count, seconds: float, job: _Job, *, as_json: bool) -> None:
     good = count.sent - count.failed
-    done = "sent" if job.acks == Acks.NOBODY else "acknowledged"
+    done = "sent" if job.acks == "0" else "acknowledged"
     if job.is_delayed:
         done = "delayed"
     if as_json:

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.output import note, show_rows
 from penstock.cli.quantities import moment_text
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import Json, with_client
 from penstock.cli.settings import split_assignment
 
 if TYPE_CHECKING:
@@ -18,35 +18,33 @@ app = typer.Typer(help="Messages that are published again and again.", no_args_i
 
 
 @app.command("list")
-def show(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def show(mq: Client, as_json: Json = False) -> None:
     """List the schedules, and when each comes next.
 
     \b
     Examples:
       penstock schedules list
     """
-
-    async def work(mq: Client) -> None:
-        rows = [
-            {
-                "name": each.name,
-                "cron": each.cron,
-                "time_zone": each.time_zone or "UTC",
-                "topic": each.topic,
-                "next": moment_text(each.next_due_ms),
-                "published": each.published,
-                "problem": each.problem,
-            }
-            for each in await mq.schedules.list()
-        ]
-        columns = ["name", "cron", "time_zone", "topic", "next", "published", "problem"]
-        show_rows(rows, as_json=as_json, columns=columns, empty="There is no schedule.")
-
-    run_with_client(bootstrap, work)
+    rows = [
+        {
+            "name": each.name,
+            "cron": each.cron,
+            "time_zone": each.time_zone or "UTC",
+            "topic": each.topic,
+            "next": moment_text(each.next_due_ms),
+            "published": each.published,
+            "problem": each.problem,
+        }
+        for each in await mq.schedules.list()
+    ]
+    show_rows(rows, as_json=as_json, empty="There is no schedule.")
 
 
 @app.command()
-def put(
+@with_client
+async def put(
+    mq: Client,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the schedule.")],
     cron: Annotated[str, typer.Argument(metavar="CRON", help="As '0 9 * * mon-fri'.")],
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.")],
@@ -60,7 +58,6 @@ def put(
     time_zone: Annotated[
         str, typer.Option(metavar="ZONE", help="As Europe/Berlin.", show_default="UTC")
     ] = "",
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Make a schedule, or replace the one of this name.
 
@@ -72,29 +69,26 @@ def put(
       penstock schedules put report '0 9 * * mon-fri' jobs report --time-zone Europe/Berlin
       penstock schedules put beat '@every 10s' beats alive
     """
-
-    async def work(mq: Client) -> None:
-        schedule = await mq.schedules.put(
-            name,
-            cron,
-            topic,
-            value.encode(),
-            None if key is None else key.encode(),
-            headers={
-                header_name: content.encode()
-                for header_name, content in map(split_assignment, header or [])
-            },
-            time_zone=time_zone,
-        )
-        note(f"Schedule {name} comes next at {moment_text(schedule.next_due_ms)}.")
-
-    run_with_client(bootstrap, work)
+    schedule = await mq.schedules.put(
+        name,
+        cron,
+        topic,
+        value.encode(),
+        None if key is None else key.encode(),
+        headers={
+            header_name: content.encode()
+            for header_name, content in map(split_assignment, header or [])
+        },
+        time_zone=time_zone,
+    )
+    note(f"Schedule {name} comes next at {moment_text(schedule.next_due_ms)}.")
 
 
 @app.command()
-def delete(
+@with_client
+async def delete(
+    mq: Client,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the schedule.")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Delete a schedule.
 
@@ -102,9 +96,5 @@ def delete(
     Examples:
       penstock schedules delete report
     """
-
-    async def work(mq: Client) -> None:
-        await mq.schedules.delete(name)
-        note(f"Schedule {name} is deleted.")
-
-    run_with_client(bootstrap, work)
+    await mq.schedules.delete(name)
+    note(f"Schedule {name} is deleted.")

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.output import Row, note, show_json, show_rows, show_table
 from penstock.cli.quantities import moment_text
-from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client
+from penstock.cli.runtime import DEFAULT_BOOTSTRAP, Bootstrap, Json, run_with_client, with_client
 from penstock.cli.settings import topic_settings
 from penstock.model.errors import InvalidRequest
 
@@ -56,7 +56,8 @@ REMOVALS_SHOWN: Final = 3
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def list_(mq: Client, as_json: Json = False) -> None:
     """List the topics.
 
     \b
@@ -64,20 +65,15 @@ def list_(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> No
       penstock topics list
       penstock topics list --json
     """
-
-    async def work(mq: Client) -> None:
-        rows = [
-            {"name": topic.name, "partitions": topic.partition_count}
-            for topic in await mq.admin.list_topics()
-        ]
-        show_rows(
-            rows,
-            as_json=as_json,
-            columns=("name", "partitions"),
-            empty="There are no topics yet: `penstock topics create NAME` makes one.",
-        )
-
-    run_with_client(bootstrap, work)
+    rows = [
+        {"name": topic.name, "partitions": topic.partition_count}
+        for topic in await mq.admin.list_topics()
+    ]
+    show_rows(
+        rows,
+        as_json=as_json,
+        empty="There are no topics yet: `penstock topics create NAME` makes one.",
+    )
 
 
 @app.command()
@@ -113,7 +109,8 @@ def create(
 
 
 @app.command()
-def describe(topic: Topic, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Json = False) -> None:
+@with_client
+async def describe(mq: Client, topic: Topic, as_json: Json = False) -> None:
     """Show a topic's partitions and settings, and why messages are gone from it.
 
     \b
@@ -121,12 +118,8 @@ def describe(topic: Topic, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: Js
       penstock topics describe orders
       penstock topics describe orders --json
     """
-
-    async def work(mq: Client) -> None:
-        described = await mq.admin.describe_topic(topic)
-        _show(described, await _removals(mq.admin, described), as_json=as_json)
-
-    run_with_client(bootstrap, work)
+    described = await mq.admin.describe_topic(topic)
+    _show(described, await _removals(mq.admin, described), as_json=as_json)
 
 
 @app.command()
@@ -245,11 +238,11 @@ def _show(topic: TopicDescription, removals: Sequence[Sequence[Row]], *, as_json
         for about, names in _grouped(topic.config)
         for name in names
     ]
-    show_table(partitions, tuple(partitions[0]))
+    show_table(partitions)
     latest = [removal for some in removals for removal in some[-REMOVALS_SHOWN:]]
     if latest:
-        show_table(latest, tuple(latest[0]))
-    show_table(settings, tuple(settings[0]))
+        show_table(latest)
+    show_table(settings)
 
 
 def _grouped(config: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:

@@ -9,35 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import resource
-import signal
-import sys
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from penstock import __version__
 from penstock.cli import settings
 from penstock.cli.local_cluster.kept import check_single
-from penstock.cli.runtime import run
+from penstock.cli.runtime import log_to_stderr, run, told_to_end
 from penstock.model.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
-
-
-class LogLevel(StrEnum):
-    """How much the broker tells on the standard error."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 _Data = Annotated[
@@ -82,7 +69,7 @@ _Set = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; may be repeated."),
 ]
 _LogLevel = Annotated[
-    LogLevel,
+    Literal["debug", "info", "warning", "error"],
     typer.Option(
         metavar="LEVEL",
         envvar="PENSTOCK_LOG_LEVEL",
@@ -103,7 +90,7 @@ def up(
     host: _Host = None,
     config: _Config = None,
     set_: _Set = None,
-    log_level: _LogLevel = LogLevel.INFO,
+    log_level: _LogLevel = "info",
 ) -> None:
     """Run a broker, or a cluster on this machine.
 
@@ -146,11 +133,7 @@ def up(
         run_cluster(cluster)
         return
     check_single(broker_config)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_to_stderr(log_level)
     _allow_many_files()
     _collect_less_often()
     run(_serve(broker_config))
@@ -183,18 +166,10 @@ def _collect_less_often() -> None:
 async def _serve(config: BrokerConfig) -> None:
     from penstock.broker.broker import Broker
 
-    ending = asyncio.Event()
-
-    def on_signal() -> None:
-        if ending.is_set():
-            os._exit(1)  # asked twice: what was acknowledged is on the disk already
-        ending.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+    ending = told_to_end()
     broker = Broker(config)
-    starting, asked = asyncio.ensure_future(broker.start()), loop.create_task(ending.wait())
+    starting = asyncio.ensure_future(broker.start())
+    asked = asyncio.ensure_future(ending.wait())
     await asyncio.wait([starting, asked], return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         # It may wait long for its registry.

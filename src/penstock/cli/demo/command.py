@@ -274,9 +274,9 @@ def _show(story: _Story) -> None:
         {"figure": "read again", "value": f"{story.again.found / story.read_s:,.0f} messages/s"},
     ]
     say()
-    show_table([acknowledged, *rows], tuple(acknowledged))
+    show_table([acknowledged, *rows])
     say()
-    show_table(figures, ("figure", "value"))
+    show_table(figures)
     say()
     if story.holds:
         _aloud("✓", "Every acknowledged message is there, once and in order.")

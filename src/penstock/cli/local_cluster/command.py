@@ -7,9 +7,7 @@ error.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +26,7 @@ from penstock.cli.local_cluster.ports import check_free, free_port
 from penstock.cli.local_cluster.restarts import Restarts
 from penstock.cli.local_cluster.supervisor import Supervisor
 from penstock.cli.local_cluster.zookeeper import is_serving, zookeeper_command
-from penstock.cli.output import FAILED
-from penstock.cli.runtime import run
+from penstock.cli.runtime import run, told_to_end
 from penstock.model.errors import UnavailableError
 
 _OURSELVES: Final = "penstock"
@@ -121,17 +118,7 @@ async def _serve(
         [[child(program) for program in stage] for stage in stages],
         partial(until_acquainted, plan.reached),
     )
-    ending = asyncio.Event()
-
-    def on_signal() -> None:
-        if ending.is_set():
-            supervisor.kill()
-            os._exit(FAILED)  # asked twice: what was acknowledged is on the disk already
-        ending.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+    ending = told_to_end(supervisor.kill)
     if not await supervisor.run(ending, lambda: print(banner, flush=True)):
         raise UnavailableError("Every broker has ended: start the cluster again.")
 

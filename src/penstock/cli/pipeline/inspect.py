@@ -7,8 +7,7 @@ the report and Parquet where `--report` says, a summary with `--json`.
 from __future__ import annotations
 
 import time
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
 # On a terminal; the report has more of them.
 _EXAMPLES_SHOWN: Final = 3
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "note": "blue"}
-
-
-class FailOn(StrEnum):
-    """From which severity on the command fails."""
-
-    WARNING = "warning"
-    CRITICAL = "critical"
 
 
 Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="What to inspect.")]
@@ -51,7 +43,8 @@ DeadLetters = Annotated[
     typer.Option(metavar="TOPIC", help="A topic of dead letters, beside TOPIC.dead and the like."),
 ]
 FailFrom = Annotated[
-    FailOn | None, typer.Option(help="Exit code 1 for findings this bad or worse.")
+    Literal["warning", "critical"] | None,
+    typer.Option(help="Exit code 1 for findings this bad or worse."),
 ]
 
 
@@ -100,7 +93,7 @@ def inspect(
         if written:
             say(f"The report is in {written}")
     worst = inspection.worst()
-    if fail_on and worst and worst.value in (FailOn.CRITICAL, fail_on):
+    if fail_on and worst and worst.value in ("critical", fail_on):
         raise typer.Exit(FAILED)
 
 
@@ -194,6 +187,5 @@ def _show_lag(inspection: Inspection) -> None:
                     "partitions": len(lag),
                 }
                 for (topic, group), lag in sorted(lags.items())
-            ],
-            ("group", "topic", "lag", "partitions"),
+            ]
         )

@@ -16,9 +16,9 @@ from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CHANGE_PLACEMENT, DESCRIBE_CLUSTER, ELECT_LEADERS
 
-Outcome = Literal["elected", "not needed", "not available", "unknown", "timed out"]
+ElectionOutcome = Literal["elected", "not needed", "not available", "unknown", "timed out"]
 
-_OUTCOMES: Final[Mapping[int, Outcome]] = {
+_ELECTION_OUTCOMES: Final[Mapping[int, ElectionOutcome]] = {
     pb.ElectLeadersResponse.ELECTED: "elected",
     pb.ElectLeadersResponse.NOT_NEEDED: "not needed",
     pb.ElectLeadersResponse.NOT_AVAILABLE: "not available",
@@ -180,14 +180,14 @@ class ClusterAdmin:
 
     async def elect_leaders(
         self, partitions: Collection[tuple[str, int]] = (), wait_ms: int = 5_000
-    ) -> dict[TopicPartition, Outcome]:
+    ) -> dict[TopicPartition, ElectionOutcome]:
         """Let the preferred brokers lead these partitions, or all that they do not lead."""
         request = pb.ElectLeadersRequest(max_wait_ms=wait_ms)
         for topic, partition in partitions:
             request.partitions.add(topic=topic, partition=partition)
         answer = await self._routes.call_any(ELECT_LEADERS, request)
         return {
-            TopicPartition(result.topic, result.partition): _OUTCOMES[result.outcome]
+            TopicPartition(result.topic, result.partition): _ELECTION_OUTCOMES[result.outcome]
             for result in answer.results
         }
 

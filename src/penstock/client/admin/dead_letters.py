@@ -17,11 +17,11 @@ from penstock.client.admin.redriving import (
     GUARDED,
     WINDOW_BYTES,
     WINDOW_LETTERS,
-    Kept,
+    KeptLetter,
     LetterOutcome,
+    LetterResult,
     LetterSummary,
     OnOutcome,
-    Outcome,
     Pace,
     Redriving,
     mark_gone,
@@ -146,7 +146,7 @@ class DeadLetters:
                 on_outcome(one)
 
         async with self._make_producer() as producer:
-            window: list[Kept] = []
+            window: list[KeptLetter] = []
             size_bytes = 0
             async for kept in self._letters(group, ids, filters):
                 letter = kept.letter
@@ -156,7 +156,7 @@ class DeadLetters:
                     continue
                 problem = await redriving.problem(letter)
                 if problem or dry_run:
-                    outcome: Outcome = "failed" if problem else "redriven"
+                    outcome: LetterResult = "failed" if problem else "redriven"
                     tell(LetterOutcome(letter=letter, outcome=outcome, problem=problem))
                     continue
                 window.append(kept)
@@ -189,14 +189,14 @@ class DeadLetters:
         missing = dict.fromkeys(ids or ())
         topic = dead_letter_topic(group)
 
-        def tell(kept: Kept) -> None:
+        def tell(kept: KeptLetter) -> None:
             one = LetterOutcome(letter=kept.letter, outcome="dropped")
             summary.add(one)
             if on_outcome is not None:
                 on_outcome(one)
 
         async with self._make_producer() as producer:
-            window: list[Kept] = []
+            window: list[KeptLetter] = []
             async for kept in self._letters(group, ids, filters):
                 missing.pop(kept.letter.id, None)
                 if dry_run:
@@ -214,24 +214,31 @@ class DeadLetters:
 
     async def _letters(
         self, group: str, ids: Collection[str] | None, filters: LetterFilters
-    ) -> AsyncIterator[Kept]:
+    ) -> AsyncIterator[KeptLetter]:
         wanted = None if ids is None else {one.encode(errors="replace") for one in ids}
         matches = _Matches(filters)
         left = filters.get("limit")
         topic = dead_letter_topic(group)
+        async for message, letter in self._living(topic, wanted):
+            if matches(letter):
+                yield KeptLetter(letter, message.partition)
+                if left is not None:
+                    left -= 1
+                    if left <= 0:
+                        return
+
+    async def _living(
+        self, topic: str, wanted: set[bytes] | None
+    ) -> AsyncIterator[tuple[Message, DeadLetter]]:
+        """Those of the letters that are not gone, each with its record."""
         for partition, (start, end) in (await self._ranges(topic)).items():
             last = await self._last(topic, partition, start, end, wanted)
             async for message in self._messages(topic, partition, start, end):
                 if message.key is None or last.get(message.key) != message.offset:
                     continue
                 letter = read_dead_letter(message.key, message.value, message.headers)
-                if letter is None or not matches(letter):
-                    continue
-                yield Kept(letter, partition)
-                if left is not None:
-                    left -= 1
-                    if left <= 0:
-                        return
+                if letter is not None:
+                    yield message, letter
 
     async def _last(
         self, topic: str, partition: int, start: int, end: int, wanted: set[bytes] | None
@@ -273,7 +280,6 @@ class DeadLetters:
             start,
             end,
             include_headers=True,
-            producer_times=False,
         )
         try:
             while (payload := await reader.next_payload()) is not None:
@@ -289,20 +295,13 @@ class DeadLetters:
         count = 0
         oldest_ms: int | None = None
         newest_ms: int | None = None
-        for partition, (start, end) in (await self._ranges(topic)).items():
-            last = await self._last(topic, partition, start, end, None)
-            async for message in self._messages(topic, partition, start, end):
-                if message.key is None or last.get(message.key) != message.offset:
-                    continue
-                letter = read_dead_letter(message.key, message.value, message.headers)
-                if letter is None:
-                    continue
-                if group is None and dead_letter_topic(letter.group) == topic:
-                    group = letter.group  # too long for a topic's name: its letters have it whole
-                count += 1
-                at_ms = letter.dead_at_ms or message.timestamp_ms
-                oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
-                newest_ms = at_ms if newest_ms is None else max(newest_ms, at_ms)
+        async for message, letter in self._living(topic, None):
+            if group is None and dead_letter_topic(letter.group) == topic:
+                group = letter.group  # too long for a topic's name: its letters have it whole
+            count += 1
+            at_ms = letter.dead_at_ms or message.timestamp_ms
+            oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
+            newest_ms = at_ms if newest_ms is None else max(newest_ms, at_ms)
         if group is None or not count:
             return None
         return LetterGroup(

@@ -6,14 +6,15 @@ on from where they are and set it back.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.client.admin.topics import Admin, PartitionDescription
+from penstock.client.concurrency.tasks import in_parts
 from penstock.client.connection.routes import GROUPS, Routes
 from penstock.client.consuming.committer import commit_offsets
+from penstock.client.consuming.membership import partitions_given
 from penstock.model.errors import (
     GroupNotEmpty,
     InvalidGroup,
@@ -31,8 +32,6 @@ from penstock.protocol.calls import (
     LIST_SUBSCRIPTIONS,
 )
 
-# Calls that are under way together: enough to hide the way there and back.
-_CALLS_AT_ONCE: Final = 100
 _UNKNOWN: Final = -1
 
 
@@ -132,12 +131,8 @@ class GroupAdmin:
 
     async def describe_those(self, names: Sequence[str]) -> list[GroupDescription]:
         """The groups of these names, without those that are none."""
-        found: list[GroupDescription] = []
-        for first in range(0, len(names), _CALLS_AT_ONCE):
-            some = names[first : first + _CALLS_AT_ONCE]
-            answers = await asyncio.gather(*map(self._ask, some))
-            found += await self._described([answer for answer in answers if answer is not None])
-        return found
+        answers = await in_parts(self._ask, names)
+        return await self._described([answer for answer in answers if answer is not None])
 
     async def describe(self, group: str) -> GroupDescription:
         answer = await self._ask(group)
@@ -211,10 +206,8 @@ class GroupAdmin:
             }
         )
         partitions: dict[TopicPartition, PartitionDescription] = {}
-        for first in range(0, len(topics), _CALLS_AT_ONCE):
-            some = topics[first : first + _CALLS_AT_ONCE]
-            for found in await asyncio.gather(*map(self._partitions, some)):
-                partitions |= found
+        for found in await in_parts(self._partitions, topics):
+            partitions |= found
         return [_description(answer, partitions) for answer in answers]
 
     async def _partitions(self, topic: str) -> dict[TopicPartition, PartitionDescription]:
@@ -242,11 +235,7 @@ def _description(
                 instance_id=member.instance_id or None,
                 epoch=member.member_epoch,
                 topics=tuple(member.topics),
-                partitions=tuple(
-                    TopicPartition(owned.topic, number)
-                    for owned in member.assignment
-                    for number in owned.partitions
-                ),
+                partitions=tuple(partitions_given(member.assignment)),
             )
             for member in answer.members
         ),

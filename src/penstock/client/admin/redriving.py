@@ -20,7 +20,7 @@ from penstock.model.dead_letter import REDRIVES_MAX, DeadLetter, redrive_headers
 from penstock.model.errors import InvalidRequest, PenstockError
 from penstock.model.limits import MIB
 
-Outcome = Literal["redriven", "dropped", "guarded", "failed"]
+LetterResult = Literal["redriven", "dropped", "guarded", "failed"]
 """guarded: it was redriven twice already and died again, and nobody insisted."""
 
 # So many are put back before they are marked as gone, and no more bytes than this.
@@ -43,7 +43,7 @@ class LetterOutcome:
     """What became of one letter, or would."""
 
     letter: DeadLetter
-    outcome: Outcome
+    outcome: LetterResult
     problem: str = ""
 
 
@@ -75,7 +75,7 @@ OnOutcome = Callable[[LetterOutcome], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptLetter:
     """A letter, and the partition of the dead-letter topic that has it."""
 
     letter: DeadLetter
@@ -110,7 +110,7 @@ class Redriving:
     async def put_back(
         self,
         producer: Producer,
-        window: list[Kept],
+        window: list[KeptLetter],
         pace: Pace,
         tell: Callable[[LetterOutcome], None],
     ) -> None:
@@ -120,7 +120,7 @@ class Redriving:
             await pace.wait()
             receipts.append(await self._submit(producer, kept.letter))
         results = await asyncio.gather(*receipts, return_exceptions=True)
-        gone: list[Kept] = []
+        gone: list[KeptLetter] = []
         failure: BaseException | None = None
         for kept, result in zip(window, results, strict=True):
             if not isinstance(result, BaseException):
@@ -159,7 +159,7 @@ class Redriving:
 
 
 async def mark_gone(
-    producer: Producer, topic: str, window: list[Kept], tell: Callable[[Kept], None]
+    producer: Producer, topic: str, window: list[KeptLetter], tell: Callable[[KeptLetter], None]
 ) -> None:
     await all_of(
         producer.publish(topic, None, kept.letter.id.encode(), partition=kept.partition)

@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.client.concurrency.tasks import in_parts
 from penstock.client.connection.routes import GROUPS, NO_LEADER, Routes
 from penstock.client.consuming.committer import commit_offsets, fetch_offsets
-from penstock.client.consuming.missing_topics import nearest_topic
 from penstock.client.consuming.starts import Start, check_start, find_request
+from penstock.client.reading.missing_topics import nearest_topic
 from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     MalformedFrame,
@@ -38,8 +39,6 @@ from penstock.protocol.calls import (
     LIST_REMOVALS,
 )
 
-# Calls of one question that are under way together: enough to hide the way there and back.
-_CALLS_AT_ONCE: Final = 100
 # Whoever describes a topic waits so long for leaders that are being elected, and no longer: it may
 # be a person who wants to know what is wrong.
 _ELECTION_S_MAX: Final = 3.0
@@ -274,14 +273,12 @@ class Admin:
     async def topic_groups(self, topic: str) -> dict[str, dict[int, int]]:
         """The groups that have a place in the topic: the next offset to read, by partition."""
         groups = await self.list_groups()
-        found: dict[str, dict[int, int]] = {}
-        for first in range(0, len(groups), _CALLS_AT_ONCE):
-            some = groups[first : first + _CALLS_AT_ONCE]
-            answers = await asyncio.gather(*(self.group_offsets(group, [topic]) for group in some))
-            for group, offsets in zip(some, answers, strict=True):
-                if offsets:
-                    found[group] = {place.partition: offset for place, offset in offsets.items()}
-        return found
+        answers = await in_parts(lambda group: self.group_offsets(group, [topic]), groups)
+        return {
+            group: {place.partition: offset for place, offset in offsets.items()}
+            for group, offsets in zip(groups, answers, strict=True)
+            if offsets
+        }
 
     async def removals(self, topic: str, partition: int) -> list[Removal]:
         """Why offsets of the partition are gone, oldest first. The broker remembers the latest."""

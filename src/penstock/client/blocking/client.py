@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Self, Unpack
+from functools import partial
+from typing import Any, Self, Unpack
 
 from penstock.client.blocking.admin import (
     BlockingAdmin,
@@ -21,14 +21,20 @@ from penstock.client.blocking.admin import (
     BlockingGroupAdmin,
     BlockingSchedules,
 )
-from penstock.client.blocking.consuming import BlockingConsumer, BlockingSharedConsumer
+from penstock.client.blocking.consuming import (
+    BlockingConsumer,
+    BlockingLeaseLedger,
+    BlockingPlaceLedger,
+    BlockingSharedConsumer,
+)
 from penstock.client.blocking.facade import Facade, waits
 from penstock.client.blocking.producing import BlockingProducer, BlockingStagedWrite
 from penstock.client.blocking.serving import serve_in_threads
 from penstock.client.client import BOOTSTRAP_DEFAULT, Client, connect
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.config import ClientSettings
-from penstock.client.consuming.consumer import ConsumerSettings
+from penstock.client.consuming.range_reader import RangeOptions
+from penstock.client.consuming.settings import ConsumerSettings
 from penstock.client.producing.producer import ProducerSettings
 from penstock.client.serving.handlers import check_handler
 from penstock.client.serving.serving import ServeSettings, split_settings
@@ -60,15 +66,10 @@ class BlockingClient(Facade[Client]):
         self._is_open = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *left: Any) -> None:
         self._is_open = False
         with self._endings:
-            self._thread.run(self._asked.__aexit__(kind, error, traceback))
+            self._thread.run(self._asked.__aexit__(*left))
 
     # --- what can be looked at and changed -----------------------------------------------------
 
@@ -124,7 +125,10 @@ class BlockingClient(Facade[Client]):
     def consumer(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
         """A consumer of all partitions of the topics, or of those it is assigned later, as
         `Client.consumer` makes them; callbacks run in the client's own thread."""
-        return BlockingConsumer(self._open_thread(), self._asked, topics, settings)
+        thread = self._open_thread()
+        facade = partial(BlockingPlaceLedger, thread)
+        consumer = thread.call(lambda: self._asked.consumer(*topics, facade=facade, **settings))
+        return BlockingConsumer(thread, consumer)
 
     def subscribe(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> BlockingConsumer:
         """Read topics: `for message in mq.subscribe("orders", group="billing")`."""
@@ -138,7 +142,10 @@ class BlockingClient(Facade[Client]):
         """Share topics with the others of a group, message by message. See `Client.share`."""
         if not topics:
             raise InvalidRequest("There is no topic to share: name at least one.")
-        return BlockingSharedConsumer(self._open_thread(), self._asked, topics, settings)
+        thread = self._open_thread()
+        facade = partial(BlockingLeaseLedger, thread)
+        consumer = thread.call(lambda: self._asked.share(*topics, facade=facade, **settings))
+        return BlockingSharedConsumer(thread, consumer)
 
     def serve(
         self,
@@ -151,36 +158,22 @@ class BlockingClient(Facade[Client]):
         check_handler(handler)
         thread = self._open_thread()
         config, exclusive, shared = split_settings(settings)
+        consumer: BlockingConsumer | BlockingSharedConsumer
         if shared is not None:
-            sharing = self.share(*topics, **shared)
-            serve_in_threads(thread, sharing.consumer, handler, config)
+            consumer = self.share(*topics, **shared)
         else:
             assert exclusive is not None
-            consuming = self.subscribe(*topics, **exclusive)
-            serve_in_threads(thread, consuming.consumer, handler, config)
+            consumer = self.subscribe(*topics, **exclusive)
+        serve_in_threads(thread, consumer.asked, handler, config)
 
     def read_range(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool = False,
-        producer_times: bool = False,
+        self, topic: str, partition: int, start: int, end: int, **options: Unpack[RangeOptions]
     ) -> Iterator[Columns]:
         """See `Client.read_range`. Messages are decoded in the caller's thread, while the next are
         being fetched."""
         thread = self._open_thread()
         reader = thread.call(
-            lambda: self._asked.range_reader(
-                topic,
-                partition,
-                start,
-                end,
-                include_headers=include_headers,
-                producer_times=producer_times,
-            )
+            lambda: self._asked.range_reader(topic, partition, start, end, **options)
         )
         return reader.blocking_columns(thread)
 

@@ -1,4 +1,4 @@
-"""Consumers for code without an event loop, of partitions and of shared groups.
+"""Consumers for code without an event loop, of partitions and of shared groups; and their ledgers.
 
 See `Consumer` and `SharedConsumer`. The invariant: any thread may say what became of a message; it
 is in the hands of the consumer when the call returns. A consumer changes threads once per fetched
@@ -8,10 +8,11 @@ kept from others.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterator
+from collections.abc import Awaitable, Iterator
 from typing import ClassVar
 
 from penstock.client.blocking.facade import (
+    Facade,
     ScopeFacade,
     calls,
     iterates,
@@ -20,33 +21,16 @@ from penstock.client.blocking.facade import (
     waits,
     waits_unless_on_loop,
 )
-from penstock.client.client import Client
-from penstock.client.concurrency.loop_thread import LoopThread
-from penstock.client.consuming.consumer import Consumer, ConsumerSettings
-from penstock.client.consuming.ledger import NotLeased
+from penstock.client.consuming.consumer import Consumer
+from penstock.client.consuming.ledger import NotLeased, PlaceLedger
 from penstock.client.sharing.consumer import SharedConsumer
-from penstock.client.sharing.settings import SharedConsumerSettings
+from penstock.client.sharing.ledger import LeaseLedger
 from penstock.model.ids import TopicPartition
 from penstock.records import Message
 
 
-class BlockingConsumer(ScopeFacade[Consumer], NotLeased):
+class BlockingConsumer(ScopeFacade[Consumer]):
     """See `Consumer`; use it in a `with`. One thread reads; any may acknowledge."""
-
-    def __init__(
-        self,
-        thread: LoopThread,
-        client: Client,
-        topics: Collection[str],
-        settings: ConsumerSettings,
-    ) -> None:
-        making = thread.call(lambda: client.consumer(*topics, source=self, **settings))
-        super().__init__(thread, making)
-
-    @property
-    def consumer(self) -> Consumer:
-        """The one on the loop."""
-        return self._asked
 
     start = waits(Consumer.start)
     close = waits(Consumer.close)
@@ -83,7 +67,9 @@ class BlockingConsumer(ScopeFacade[Consumer], NotLeased):
     commit = waits(Consumer.commit)
     committed = waits(Consumer.committed)
 
-    # --- what messages call --------------------------------------------------------------------
+
+class BlockingPlaceLedger(Facade[PlaceLedger], NotLeased):
+    """What messages of a `BlockingConsumer` call, in any thread."""
 
     def acknowledge(self, message: Message) -> Awaitable[None] | None:
         """What `message.ack()` calls: the message is dealt with. Returns at once."""
@@ -100,30 +86,13 @@ class BlockingConsumer(ScopeFacade[Consumer], NotLeased):
         counted = self._asked.fail(message, reason)
         return counted if self._thread.is_current else None
 
-    attempt = passes(Consumer.attempt)
-    reject = waits_unless_on_loop(Consumer.reject)
-    reply = waits_unless_on_loop(Consumer.reply)
+    attempt = passes(PlaceLedger.attempt)
+    reject = waits_unless_on_loop(PlaceLedger.reject)
+    reply = waits_unless_on_loop(PlaceLedger.reply)
 
 
 class BlockingSharedConsumer(ScopeFacade[SharedConsumer]):
     """See `SharedConsumer`; use it in a `with`. One thread reads; any may settle."""
-
-    group_counts_attempts: ClassVar = True
-
-    def __init__(
-        self,
-        thread: LoopThread,
-        client: Client,
-        topics: Collection[str],
-        settings: SharedConsumerSettings,
-    ) -> None:
-        making = thread.call(lambda: client.share(*topics, source=self, **settings))
-        super().__init__(thread, making)
-
-    @property
-    def consumer(self) -> SharedConsumer:
-        """The one on the loop."""
-        return self._asked
 
     def __iter__(self) -> Iterator[Message]:
         """Every message that is leased to this member, for ever."""
@@ -136,6 +105,11 @@ class BlockingSharedConsumer(ScopeFacade[SharedConsumer]):
         return self._thread.call(lambda: self._asked.partitions)
 
     @property
+    def member_id(self) -> str:
+        """Whom the group knows this as."""
+        return self._asked.member_id
+
+    @property
     def lost_count(self) -> int:
         """Messages whose lease had run out when their outcome was told: others got them too."""
         return self._thread.call(lambda: self._asked.lost_count)
@@ -146,12 +120,16 @@ class BlockingSharedConsumer(ScopeFacade[SharedConsumer]):
     resume = calls(SharedConsumer.resume)
     commit = waits(SharedConsumer.commit)
 
-    # --- what messages call --------------------------------------------------------------------
 
-    attempt = passes(SharedConsumer.attempt)
-    acknowledge = tells(SharedConsumer.acknowledge)
-    release = tells(SharedConsumer.release)
-    fail = tells(SharedConsumer.fail)
-    reject = tells(SharedConsumer.reject)
-    extend = waits_unless_on_loop(SharedConsumer.extend)
-    reply = waits_unless_on_loop(SharedConsumer.reply)
+class BlockingLeaseLedger(Facade[LeaseLedger]):
+    """What messages of a `BlockingSharedConsumer` call, in any thread."""
+
+    group_counts_attempts: ClassVar = True
+
+    attempt = passes(LeaseLedger.attempt)
+    acknowledge = tells(LeaseLedger.acknowledge)
+    release = tells(LeaseLedger.release)
+    fail = tells(LeaseLedger.fail)
+    reject = tells(LeaseLedger.reject)
+    extend = waits_unless_on_loop(LeaseLedger.extend)
+    reply = waits_unless_on_loop(LeaseLedger.reply)

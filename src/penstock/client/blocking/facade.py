@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from penstock.client.concurrency.loop_thread import LoopThread
 
@@ -40,36 +40,23 @@ class Facade(Generic[AskedT_co]):
         return self._thread
 
 
-class Scope(Protocol):
-    """What is used in an `async with`."""
-
-    async def __aenter__(self) -> object: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
-
-
-ScopeT_co = TypeVar("ScopeT_co", bound=Scope, covariant=True)
+ScopeT_co = TypeVar("ScopeT_co", bound=AbstractAsyncContextManager[object], covariant=True)
 
 
 class ScopeFacade(Facade[ScopeT_co]):
     """The same, of what is used in an `async with`: here in a `with`."""
 
+    @property
+    def asked(self) -> ScopeT_co:
+        """The one on the loop."""
+        return self._asked
+
     def __enter__(self) -> Self:
         self._thread.run(self._asked.__aenter__())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._thread.run(self._asked.__aexit__(kind, error, traceback))
+    def __exit__(self, *left: Any) -> None:
+        self._thread.run(self._asked.__aexit__(*left))
 
 
 def waits(

@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from typing import Final
 
 from penstock.client.concurrency.loop_thread import INTERRUPT_CHECK_S, LoopThread
-from penstock.client.serving.serving import Ending, ServeConfig, Served, serve
+from penstock.client.reading.any_consumer import AnyConsumer
+from penstock.client.serving.serving import Ending, ServeConfig, serve
 from penstock.client.serving.stop_signals import asked_by_signals, told_before
 from penstock.records import Message
 
@@ -21,7 +22,10 @@ _LEAVE_S: Final = 10.0
 
 
 def serve_in_threads(
-    thread: LoopThread, consumer: Served, handler: Callable[[Message], object], config: ServeConfig
+    thread: LoopThread,
+    consumer: AnyConsumer,
+    handler: Callable[[Message], object],
+    config: ServeConfig,
 ) -> None:
     """Handle messages, each in a thread of a pool, until an interrupt, SIGTERM or an error.
 

@@ -12,7 +12,6 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from penstock.model.errors import ClientClosed, InvalidRequest
@@ -28,7 +27,7 @@ class LoopThread:
     """A thread that runs a loop. Other threads give it coroutines and wait for their results."""
 
     def __init__(self) -> None:
-        self._runner = asyncio.Runner(loop_factory=_loop_factory())
+        self._runner = asyncio.Runner(loop_factory=loop_factory())
         self._thread = threading.Thread(target=self._work, name="penstock-client", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
@@ -41,12 +40,7 @@ class LoopThread:
         self._ready.wait()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._gate:
             self._is_ended = True
             self.loop.call_soon_threadsafe(self.loop.stop)
@@ -120,7 +114,8 @@ def _result(future: concurrent.futures.Future[ResultT]) -> ResultT:
     return future.result()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Of uvloop's, where there is one."""
     try:
         import uvloop
     except ImportError:

@@ -16,7 +16,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ResultT = TypeVar("ResultT")
 
 
-class Shared(Generic[KeyT, ResultT]):
+class Once(Generic[KeyT, ResultT]):
     """Pieces of work under way, by key."""
 
     def __init__(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 logger = logging.getLogger(__name__)
 
+ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
+
+_AT_ONCE: Final = 100
 
 
 class TaskScope:
@@ -46,3 +49,14 @@ async def all_of(works: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def in_parts(
+    work: Callable[[ItemT], Coroutine[Any, Any, ResultT]], items: Sequence[ItemT]
+) -> list[ResultT]:
+    """The results of all of them, in their order, of which so many are under way together as hide
+    the way to a broker and back."""
+    results: list[ResultT] = []
+    for first in range(0, len(items), _AT_ONCE):
+        results += await asyncio.gather(*map(work, items[first : first + _AT_ONCE]))
+    return results

@@ -45,8 +45,8 @@ class Receiver(Protocol):
         ...
 
 
-class PushStream:
-    """An open stream. Made by `Pushes.open`."""
+class DeliveryStream:
+    """An open stream. Made by `Deliveries.open`."""
 
     __slots__ = ("_next_delivery", "channel", "number", "receiver")
 
@@ -64,30 +64,30 @@ class PushStream:
         return True
 
 
-class Pushes:
+class Deliveries:
     """One per client."""
 
     def __init__(self, links: Links) -> None:
         self._loop = asyncio.get_running_loop()
         self.client_name = links.client_name
         # By numbers that no other stream of this client had.
-        self._streams: dict[int, PushStream] = {}
+        self._streams: dict[int, DeliveryStream] = {}
         self._next_number = 1
         self._timer: asyncio.TimerHandle | None = None
         links.serve(DELIVER.number, self._on_deliver)
         links.serve(PUSH_ENDED.number, self._on_push_ended)
         links.watch(self._on_lost)
 
-    def open(self, channel: Channel, receiver: Receiver) -> PushStream:
+    def open(self, channel: Channel, receiver: Receiver) -> DeliveryStream:
         """A stream that deliveries find; the broker has to be asked for them."""
-        stream = PushStream(self._next_number, channel, receiver)
+        stream = DeliveryStream(self._next_number, channel, receiver)
         self._next_number += 1
         self._streams[stream.number] = stream
         if self._timer is None:
             self._timer = self._loop.call_later(_LOOK_S, self._look)
         return stream
 
-    def close(self, stream: PushStream) -> None:
+    def close(self, stream: DeliveryStream) -> None:
         """Take nothing more of a stream. The broker hears of it."""
         if self._streams.pop(stream.number, None) is None:
             return
@@ -134,13 +134,13 @@ class Pushes:
         else:
             self._end(stream, error)
 
-    def _find(self, channel: Channel, number: int) -> PushStream:
+    def _find(self, channel: Channel, number: int) -> DeliveryStream:
         stream = self._streams.get(number)
         if stream is None or stream.channel is not channel:
             raise UnknownStream(f"The client has no stream {number} open here.")
         return stream
 
-    def _end(self, stream: PushStream, error: PenstockError) -> None:
+    def _end(self, stream: DeliveryStream, error: PenstockError) -> None:
         del self._streams[stream.number]
         stream.receiver.on_ended(error)
 

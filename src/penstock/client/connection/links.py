@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from penstock import __version__
-from penstock.client.concurrency.once import Shared
+from penstock.client.concurrency.once import Once
 from penstock.client.config import ClientConfig
 from penstock.model.errors import (
     ClientClosed,
@@ -56,7 +56,7 @@ class Links:
         self._open_channels: dict[Channel, Address] = {}
         self._all_closed = asyncio.Event()
         self._addresses: dict[int, Address] = {}
-        self._attempts: Shared[Address, Channel] = Shared()
+        self._attempts: Once[Address, Channel] = Once()
         self._failures: dict[Address, _Failure] = {}
         self._handlers: dict[int, Handler] = {}
         self._watchers: list[Watcher] = []

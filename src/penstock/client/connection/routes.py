@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from penstock.client.concurrency.once import Shared
+from penstock.client.concurrency.once import Once
 from penstock.client.config import ClientConfig
 from penstock.client.connection.links import Links, Watcher
 from penstock.model.error_codes import from_code
@@ -76,9 +76,9 @@ class Routes:
         self._config = config
         self._backoff = config.backoff
         self._topics: dict[str, TopicRoute] = {}
-        self._questions: Shared[tuple[str, bool], TopicRoute] = Shared()
+        self._questions: Once[tuple[str, bool], TopicRoute] = Once()
         self._coordinators: dict[Coordinator, int] = {}
-        self._coordinator_questions: Shared[Coordinator, int] = Shared()
+        self._coordinator_questions: Once[Coordinator, int] = Once()
         # Who was asked last for one and had no answer.
         self._asked_for_coordinator: Channel | None = None
         # Who was asked last for a route and knew no leader: it may be cut off from one that others

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.damage import sound_part
-from penstock.client.consuming.starts import OutOfRange, Start, find_request
+from penstock.client.consuming.settings import ConsumerConfig
+from penstock.client.consuming.starts import Start, find_request
 from penstock.client.reading.buffer import Buffer
 from penstock.client.reading.supply import Credit, Question, Source, Stream, Supply
 from penstock.model.errors import (
@@ -40,27 +40,6 @@ CREDIT_BYTES_MAX: Final = 8 * MIB
 FETCH_BYTES_MIN: Final = 64 * KIB
 # What an answer without a message counts as, while it waits to be taken: so those are bounded too.
 _EMPTY_CHUNK_BYTES: Final = 1 * KIB
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedConfig:
-    """What to read, and how far and how patiently ahead."""
-
-    buffer_bytes: int = 16 * MIB
-    """Above this much fetched and not taken, nothing more is asked for. Answers to questions
-    already asked may still come: at most one per partition."""
-
-    credit_messages: int = 10_000
-    """So many messages of a partition may be pushed and not taken."""
-
-    max_wait_ms: int = 5_000
-    """How long a broker holds a question open while there is nothing to answer."""
-
-    on_out_of_range: OutOfRange = "earliest"
-    """Where to go on when retention has taken the next message: there, or raise."""
-
-    filter: pb.Filter | None = None
-    """Only messages that this lets through are asked for."""
 
 
 class Chunk(NamedTuple):
@@ -94,7 +73,7 @@ class BatchFeed:
         start: Start,
         source: Source,
         buffer: Buffer[Chunk],
-        config: FeedConfig,
+        config: ConsumerConfig,
         on_failure: Callable[[BatchFeed], None],
     ) -> None:
         self.partition = partition
@@ -111,6 +90,7 @@ class BatchFeed:
         self.failure: PenstockError | None = None
         self._buffer = buffer
         self._config = config
+        self._filter = config.wanted()
         self._on_failure = on_failure
         self._clock = asyncio.get_running_loop().time
         self._asked_at_s = 0.0
@@ -170,7 +150,7 @@ class BatchFeed:
             max_bytes=min(max(self._buffer.share, FETCH_BYTES_MIN), FETCH_BYTES_MAX),
             min_bytes=1,
             max_wait_ms=self._config.max_wait_ms,
-            filter=self._config.filter,
+            filter=self._filter,
         )
         self._asked_at_s = self._clock()
         # A broker may hold it for so long before the answer is late.
@@ -191,16 +171,16 @@ class BatchFeed:
             topic=self.partition.topic,
             partition=self.partition.partition,
             offset=self.fetch_offset,
-            credit_messages=self._config.credit_messages,
+            credit_messages=self._config.push_messages,
             credit_bytes=min(max(self._buffer.share, FETCH_BYTES_MIN), CREDIT_BYTES_MAX),
-            filter=self._config.filter,
+            filter=self._filter,
         )
 
     def on_delivery(self, request: pb.DeliverRequest, payload: memoryview, credit: Credit) -> None:
         # Not when it was opened: one that ends at once, again and again, needs its waits.
         self.supply.failures = 0
         next_offset = request.next_offset
-        if payload or self._config.filter is not None:
+        if payload or self._filter is not None:
             self._take_in(payload, credit, has_gaps=request.has_gaps, next_offset=next_offset)
         self.fetch_offset = max(self.fetch_offset, next_offset)
 
@@ -223,7 +203,7 @@ class BatchFeed:
     ) -> bool:
         """Keep what came. True if it leads on. next_offset: where to go on, after a filter. Where
         something of it is damaged, what is before that is kept, and then it is raised."""
-        is_filtered = self._config.filter is not None
+        is_filtered = self._filter is not None
         length, end, error = sound_part(
             payload, self.fetch_offset, str(self), compacted=has_gaps or is_filtered
         )

@@ -1,203 +1,44 @@
 """Reads topics: message by message, in lists, or as columns.
 
-The face of the consuming side; `fetcher` fetches ahead, `ledger` takes what the reader says of
-messages, `progress` and `committer` keep a group's place, `membership` says which partitions the
-group gives. The invariant: of every partition the reader gets each message from its position on
-once and in order, until it seeks.
+The face of the consuming side; `fetcher` fetches ahead, `ledger` takes what is said of messages,
+`progress` and `committer` keep a group's place, `membership` says which partitions the group gives.
+The invariant: of every partition the reader gets each message from its position on once and in
+order, until it seeks.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self, TypedDict
+from functools import partial
+from typing import Any
 
-from penstock.client.concurrency.callbacks import (
-    OnPartitions,
-    check_outside_callbacks,
-    is_in_callback,
-)
+from penstock.client.concurrency.callbacks import check_outside_callbacks
 from penstock.client.concurrency.tasks import TaskScope, all_of
 from penstock.client.config import ClientConfig
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.batch_feed import FeedConfig, find_offset
+from penstock.client.consuming.batch_feed import find_offset
 from penstock.client.consuming.committer import Committer
 from penstock.client.consuming.fetcher import Fetcher
-from penstock.client.consuming.filters import make_filter
 from penstock.client.consuming.ledger import PlaceLedger
-from penstock.client.consuming.membership import MemberSettings, Membership
-from penstock.client.consuming.missing_topics import (
-    MissingTopic,
-    MissingTopics,
-    check_missing_topic,
-)
-from penstock.client.consuming.partitions import Holdings
+from penstock.client.consuming.membership import GroupMembership
+from penstock.client.consuming.partitions import OwnPartitions
 from penstock.client.consuming.reader import Hand, PartitionColumns, Reader
 from penstock.client.consuming.route_following import RouteFollowing
-from penstock.client.consuming.starts import OutOfRange, Start, check_out_of_range, check_start
-from penstock.client.reading.asked import Asked
-from penstock.client.reading.pushed import Pushed
-from penstock.client.reading.supply import Source
-from penstock.client.requests.replies import Replying
-from penstock.model.errors import ClientClosed, InvalidConfig, InvalidRequest
-from penstock.model.ids import TopicPartition
-from penstock.model.limits import (
-    FETCH_WAIT_MS_MAX,
-    GROUP_NAME_LENGTH_MAX,
-    MIB,
-    PARTITIONS_PER_TOPIC_MAX,
-    PUSH_CREDIT_MESSAGES_MAX,
+from penstock.client.consuming.settings import ConsumerConfig
+from penstock.client.consuming.starts import Start, check_start
+from penstock.client.reading.any_consumer import AnyConsumer, check_count
+from penstock.client.reading.missing_topics import (
+    MissingTopics,
 )
+from penstock.client.reading.pushed import PushedSource, make_source
+from penstock.model.errors import ClientClosed
+from penstock.model.ids import TopicPartition
 from penstock.records import Message
 
 
-class ConsumerSettings(TypedDict, total=False):
-    """The settings of `ConsumerConfig`, as keywords of `Client.consumer`."""
-
-    group: str | None
-    start: Start
-    on_out_of_range: OutOfRange
-    on_missing_topic: MissingTopic
-    buffer_bytes: int
-    max_wait_ms: int
-    name: str | None
-    instance_id: str | None
-    assignor: str | None
-    partitions: Collection[int | tuple[str, int]] | None
-    point_to_point: bool
-    on_assigned: OnPartitions | None
-    on_revoked: OnPartitions | None
-    filter: str | None
-    tags: str | Sequence[str]
-    key: bytes | None
-    key_prefix: bytes | None
-    push: bool
-    push_messages: int
-    auto_resume: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
-    """Where a consumer begins and how far it reads ahead."""
-
-    group: str | None = None
-    """Share the topics with the other members of this group, begin where it has come to, and let
-    messages be acknowledged for it."""
-
-    start: Start = "earliest"
-    """Where to begin in partitions that the group has not read, or without a group in all."""
-
-    on_out_of_range: OutOfRange = "earliest"
-    """Where to go on when retention has taken the next message: there, or raise."""
-
-    on_missing_topic: MissingTopic = "wait"
-    """Where there is no such topic: wait until somebody makes it, make it, or raise UnknownTopic.
-    What comes later is read from its first message on."""
-
-    buffer_bytes: int = 16 * MIB
-    """How much may be fetched ahead of the reader."""
-
-    max_wait_ms: int = 5_000
-    """How long a broker holds a question open while there is nothing new."""
-
-    name: str | None = None
-    """What the group shows this member as; None: the client's name."""
-
-    instance_id: str | None = None
-    """Who this member is across restarts: closed and started again within a session, it finds what
-    it had. After a crash its place is kept for three seconds only, and it waits for them."""
-
-    assignor: str | None = None
-    """How the group's partitions are spread: uniform, range, ring, round-robin or sticky. The one
-    that most members ask for; None: what the broker does."""
-
-    partitions: Collection[int | tuple[str, int]] | None = None
-    """Read these and no others, which no other member may claim as well: numbers of the one topic,
-    or pairs of topic and number."""
-
-    point_to_point: bool = False
-    """The topics are this group's alone, from now on until it is deleted."""
-
-    on_assigned: OnPartitions | None = None
-    """Is told of partitions that the group has given, before anything of them is read. It may seek,
-    pause and commit, but not assign or close: what is read is being changed while it runs."""
-
-    on_revoked: OnPartitions | None = None
-    """Is told of partitions that the group takes away: the last moment to acknowledge what was read
-    of them. Also when they are lost already, to a group that took this member for dead."""
-    filter: str | None = None
-    """Only messages of which this is true, as in "region = 'eu' AND price > 10"; docs/filters.md.
-    All that is said here and below must hold. The group's place moves past the others."""
-
-    tags: str | Sequence[str] = ()
-    """Only messages with one of these tags."""
-
-    key: bytes | None = None
-    """Only messages with this key."""
-
-    key_prefix: bytes | None = None
-    """Only messages whose key begins like this."""
-    push: bool = False
-    """Have messages pushed by the brokers, instead of asking for them: the loop is the same."""
-
-    push_messages: int = 10_000
-    """How many messages of a partition may be pushed ahead of the reader, and how many bytes of all
-    of them `buffer_bytes` says; one batch is pushed whatever its size."""
-
-    auto_resume: bool = True
-    """Let a delivery that a broker parked, because this process did not answer it, go on by
-    itself. Else reading raises Parked, and goes on after `resume`."""
-
-    def __post_init__(self) -> None:
-        self._check_membership()
-        check_start(self.start)
-        check_out_of_range(self.on_out_of_range)
-        check_missing_topic(self.on_missing_topic)
-        make_filter(self.filter, self.tags, self.key, self.key_prefix)
-        if self.group is not None and not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
-            raise InvalidConfig(
-                f"The group's name has {len(self.group)} characters: give it 1 to "
-                f"{GROUP_NAME_LENGTH_MAX}."
-            )
-        if self.buffer_bytes <= 0:
-            raise InvalidConfig(f"buffer_bytes is {self.buffer_bytes}: it must be at least 1.")
-        if not 1 <= self.push_messages <= PUSH_CREDIT_MESSAGES_MAX:
-            raise InvalidConfig(
-                f"push_messages is {self.push_messages}: it must be from 1 to "
-                f"{PUSH_CREDIT_MESSAGES_MAX}."
-            )
-        if not 1 <= self.max_wait_ms <= FETCH_WAIT_MS_MAX:
-            raise InvalidConfig(
-                f"max_wait_ms is {self.max_wait_ms}: it must be from 1 to {FETCH_WAIT_MS_MAX}."
-            )
-
-    def _check_membership(self) -> None:
-        wishes = {
-            "instance_id": self.instance_id,
-            "assignor": self.assignor,
-            "partitions": self.partitions,
-            "point_to_point": self.point_to_point or None,
-            "on_assigned": self.on_assigned,
-            "on_revoked": self.on_revoked,
-        }
-        for name, wish in wishes.items():
-            if self.group is None and wish is not None:
-                raise InvalidConfig(f"{name} is for members of a group: give one, as group='g'.")
-        if self.partitions is not None and self.assignor not in (None, "manual"):
-            raise InvalidConfig(
-                f"partitions are claimed, so the assignor is 'manual', not {self.assignor!r}."
-            )
-        if self.assignor == "manual" and self.partitions is None:
-            raise InvalidConfig("The assignor 'manual' needs partitions to claim.")
-        if self.partitions is not None:
-            _check_claims(self.partitions)
-
-
-class Consumer(PlaceLedger, Replying):
+class Consumer(AnyConsumer):
     """Made by `Client.consumer` or `Client.subscribe`; begins when it is entered or first read."""
 
     def __init__(
@@ -207,92 +48,42 @@ class Consumer(PlaceLedger, Replying):
         topics: Collection[str],
         settings: ConsumerConfig,
         *,
-        source: Any,
-        on_end: Callable[[Consumer], None],
-        pushes: Pushes,
+        facade: Callable[[PlaceLedger], Any] | None,
+        on_end: Callable[[AnyConsumer], None],
+        deliveries: Deliveries,
     ) -> None:
-        """source: who takes the acknowledgements of messages; None: this."""
-        self._on_end = on_end
+        """facade: of the ledger, which messages have instead of it."""
+        super().__init__(on_end)
         self._topics = tuple(dict.fromkeys(topics))
         self._settings = settings
-        fetcher = _fetcher(routes, config, settings, pushes)
+        source = make_source(routes, config, deliveries, settings, settings.group or "")
+        self._fetcher = fetcher = Fetcher(source, settings)
         committer = Committer(settings.group, routes, config.backoff) if settings.group else None
-        super().__init__(routes, fetcher, committer)
+        self._committer = committer
+        self.ledger = PlaceLedger(routes, committer)
         self._reader = Reader(
-            self._fetcher,
-            self._committer.progress if self._committer is not None else {},
-            source if source is not None else self,
-            on_skipped=self._committer.wake if self._committer is not None else None,
+            fetcher,
+            committer.progress if committer is not None else {},
+            self.ledger if facade is None else facade(self.ledger),
+            on_skipped=committer.wake if committer is not None else None,
         )
         self._scope = TaskScope()
-        self._changing = asyncio.Lock()
-        self._holdings = Holdings(self._fetcher, self._committer)
+        self._own = OwnPartitions(fetcher, committer)
         self._missing = MissingTopics(routes, config.backoff, settings.on_missing_topic)
         self._following = RouteFollowing(
-            routes, config.backoff, self._holdings, self._changing, self._missing
+            routes, config.backoff, self._own, self._changing, self._missing
         )
         # Groups may give nothing, and topics may come later.
-        self._fetcher.may_be_idle = bool(self._topics)
-        self._membership: Membership | None = None
+        fetcher.may_be_idle = bool(self._topics)
+        self._membership: GroupMembership | None = None
         if settings.group is not None and (self._topics or settings.partitions is not None):
-            member = _member_settings(settings.group, self._topics, settings, config.client_name)
-            self._membership = Membership(
-                routes,
-                config,
-                member,
-                self._holdings,
-                self._changing,
-                self._fetcher.fail,
-                settings.on_missing_topic,
+            self._membership = GroupMembership(
+                routes, config, self._topics, settings, self._own, self._changing, fetcher.fail
             )
-            if isinstance(fetcher.source, Pushed):
+            if isinstance(fetcher.source, PushedSource):
                 fetcher.source.member_id = self._membership.member_id
-            assert self._committer is not None
-            self._committer.member = self._membership
-        self._is_started = False
-        self._is_closed = False
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def start(self) -> None:
-        """Find the topics and the positions. Reading does it too; "latest" means from here on."""
-        if self._is_closed:
-            raise ClientClosed("The consumer was closed: make another one to go on.")
-        if not (self._is_started or is_in_callback(self._changing)):
-            async with self._changing:
-                await self._start_once()
-
-    async def close(self) -> None:
-        """Commit what was acknowledged and stop reading."""
-        check_outside_callbacks(self._changing)
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            if self._committer is not None:
-                await self._committer.close()
-        finally:
-            if self._membership is not None:
-                await self._membership.leave()
-            await self._missing.close()
-            await self._following.close()
-            await self._scope.close()
-            await self._fetcher.close()
-            self._on_end(self)
+            assert committer is not None
+            committer.member = self._membership
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -314,15 +105,9 @@ class Consumer(PlaceLedger, Replying):
 
         The first call also starts the consumer, whatever time that takes.
         """
-        if max_messages is not None and max_messages < 1:
-            raise InvalidRequest(f"max_messages is {max_messages}: it must be at least 1.")
-        await self.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                hand = await self.next_hand()
-        except TimeoutError:
-            return []
-        return hand.take(max_messages)
+        check_count(max_messages)
+        hand = await self._in_time(timeout_s, self.next_hand)
+        return [] if hand is None else hand.take(max_messages)
 
     async def next_hand(self) -> Hand:
         """The next messages of one partition, to be taken one by one or at once; for facades."""
@@ -336,19 +121,15 @@ class Consumer(PlaceLedger, Replying):
 
         Empty only if the time is over first. Several entries may be of one partition, in order.
         """
-        await self.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await self._reader.next_columns(include_headers=include_headers)
-        except TimeoutError:
-            return []
+        columns = partial(self._reader.next_columns, include_headers=include_headers)
+        return await self._in_time(timeout_s, columns) or []
 
     # --- where to read -------------------------------------------------------------------------
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """What is being read."""
-        return self._holdings.partitions
+        return self._own.partitions
 
     @property
     def expired_count(self) -> int:
@@ -368,7 +149,7 @@ class Consumer(PlaceLedger, Replying):
         async with self._changing:
             if self._committer is not None:
                 await self._committer.commit()
-            await self._holdings.add(dict.fromkeys(wanted, self._settings.start))
+            await self._own.add(dict.fromkeys(wanted, self._settings.start))
             self._following.forget_topics()
             await self._missing.close()
             self._fetcher.may_be_idle = False
@@ -376,7 +157,7 @@ class Consumer(PlaceLedger, Replying):
                 async with self._committer.standstill:
                     await self._membership.leave()
                     self._membership = self._committer.member = None
-            self._holdings.remove(each for each in self.partitions if each not in wanted)
+            self._own.remove(each for each in self.partitions if each not in wanted)
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next message to be handed out."""
@@ -386,7 +167,7 @@ class Consumer(PlaceLedger, Replying):
         """Go on elsewhere: at an offset, "earliest", "latest", or a moment."""
         self._fetcher.feed(partition)
         place = TopicPartition(*partition)
-        position = await find_offset(self._routes, place, check_start(to))
+        position = await find_offset(self._fetcher.source.routes, place, check_start(to))
         # Asked for again: another task may have assigned other partitions meanwhile.
         self._fetcher.seek(self._fetcher.feed(partition), position)
         if self._committer is not None:
@@ -409,81 +190,51 @@ class Consumer(PlaceLedger, Replying):
             [self._fetcher.feed(partition) for partition in partitions or self.partitions]
         )
 
+    # --- a group's place -----------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
+        """Set the group's place: after everything handed out so far, or at the offsets given.
+
+        Returns when the broker has it. PartitionLost: the group has taken a partition away before.
+        """
+        committer = self.ledger.committer
+        if offsets is not None:
+            await committer.commit_at(offsets)
+            return
+        for partition, progress in committer.progress.items():
+            progress.acknowledge_below(self._fetcher.feed(partition).position)
+        await committer.commit_all()
+
+    async def committed(self, partition: tuple[str, int]) -> int | None:
+        """The group's place in a partition, as the broker has it; None if it has none."""
+        places = await self.ledger.committer.committed([partition[0]])
+        return places.get(TopicPartition(*partition))
+
     # --- helpers -------------------------------------------------------------------------------
 
-    async def _start_once(self) -> None:
-        if self._is_started:  # somebody else did it while this waited
-            return
+    async def _begin(self) -> None:
         if self._membership is not None:
             await self._membership.start()
         else:
             await self._following.start(self._topics, self._settings.start)
         if self._is_closed:
-            if self._membership is not None:
-                await self._membership.leave()
-            await self._missing.close()
-            await self._following.close()
+            await self._stop_finding()
             raise ClientClosed("The consumer was closed before it had started.")
         if self._committer is not None:
             self._scope.start(self._committer.run(), name=f"commits of {self._settings.group}")
-        self._is_started = True
 
+    async def _end(self) -> None:
+        try:
+            if self._committer is not None:
+                await self._committer.close()
+        finally:
+            await self._stop_finding()
+            await self._scope.close()
+            await self._fetcher.close()
 
-def _check_claims(partitions: Collection[int | tuple[str, int]]) -> None:
-    if not partitions:
-        raise InvalidConfig("There are no partitions to claim: name at least one.")
-    for each in partitions:
-        number = each[1] if isinstance(each, tuple | list) and len(each) == 2 else each
-        if not (isinstance(number, int) and 0 <= number < PARTITIONS_PER_TOPIC_MAX):
-            raise InvalidConfig(
-                f"{each!r} is no partition to claim: give its number, or a pair of topic and "
-                f"number, which is from 0 to {PARTITIONS_PER_TOPIC_MAX - 1}."
-            )
-
-
-def _member_settings(
-    group: str, topics: tuple[str, ...], settings: ConsumerConfig, client_name: str
-) -> MemberSettings:
-    claims: tuple[TopicPartition, ...] | None = None
-    if settings.partitions is not None:
-        if not topics:
-            raise InvalidConfig("Partitions are claimed, but no topic is named: name theirs.")
-        if len(topics) > 1 and any(isinstance(each, int) for each in settings.partitions):
-            raise InvalidConfig(
-                f"The numbers in partitions may be of any of {len(topics)} topics: give pairs of "
-                "topic and number."
-            )
-        claims = tuple(
-            TopicPartition(topics[0], each) if isinstance(each, int) else TopicPartition(*each)
-            for each in settings.partitions
-        )
-    return MemberSettings(
-        group=group,
-        topics=topics,
-        start=settings.start,
-        name=settings.name or client_name,
-        instance_id=settings.instance_id,
-        assignor="manual" if claims is not None else settings.assignor,
-        claims=claims,
-        point_to_point=settings.point_to_point,
-        on_assigned=settings.on_assigned,
-        on_revoked=settings.on_revoked,
-    )
-
-
-def _fetcher(
-    routes: Routes, config: ClientConfig, settings: ConsumerConfig, pushes: Pushes
-) -> Fetcher:
-    """Brings the batches, by asking for them or by being pushed to."""
-    source: Source = Asked(routes, config)
-    if settings.push:
-        group, resumes_itself = settings.group or "", settings.auto_resume
-        source = Pushed(routes, config, pushes, group=group, resumes_itself=resumes_itself)
-    reading = FeedConfig(
-        buffer_bytes=settings.buffer_bytes,
-        credit_messages=settings.push_messages,
-        max_wait_ms=settings.max_wait_ms,
-        on_out_of_range=settings.on_out_of_range,
-        filter=make_filter(settings.filter, settings.tags, settings.key, settings.key_prefix),
-    )
-    return Fetcher(source, reading)
+    async def _stop_finding(self) -> None:
+        """Nothing more is found to be read, by the group or among the topics."""
+        if self._membership is not None:
+            await self._membership.leave()
+        await self._missing.close()
+        await self._following.close()

@@ -1,9 +1,9 @@
 """Reads partitions ahead of the reader: which ones, what waits, and what the reader has to be told.
 
 It hands out bytes in the order of arrival and decodes nothing: `reader` does, when the reader takes
-them. How they come is their source's affair. The invariants: what was fetched and not taken is
-bounded (see `FeedConfig.buffer_bytes`); a partition that fails is told of after all that was
-fetched of it before.
+them. How they come is their source's affair. The invariants: above `buffer_bytes` fetched and not
+taken nothing more is asked for, and what was asked for before is at most one answer for each
+partition; a partition that fails is told of after all that was fetched of it before.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
 from penstock.client.concurrency.tasks import all_of
-from penstock.client.consuming.batch_feed import BatchFeed, Chunk, FeedConfig
+from penstock.client.consuming.batch_feed import BatchFeed, Chunk
+from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import Start
 from penstock.client.reading.buffer import Buffer
 from penstock.client.reading.supply import Source
@@ -23,7 +24,7 @@ from penstock.model.ids import TopicPartition
 class Fetcher:
     """The feeds of a consumer, and the chunks that wait for the reader."""
 
-    def __init__(self, source: Source, config: FeedConfig) -> None:
+    def __init__(self, source: Source, config: ConsumerConfig) -> None:
         self.source = source
         self._config = config
         self.feeds: dict[tuple[str, int], BatchFeed] = {}

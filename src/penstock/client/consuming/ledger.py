@@ -9,13 +9,13 @@ message that is rejected is durably among the group's dead letters before it is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import ClassVar, Final, NoReturn
 
 from penstock.client.connection.routes import Routes
 from penstock.client.consuming.committer import Committer
-from penstock.client.consuming.fetcher import Fetcher
-from penstock.client.reading.ledger import Ledger
+from penstock.client.reading.ledger import Coordinates, Ledger
+from penstock.client.requests.replies import Replying
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -45,19 +45,18 @@ class NotLeased:
         )
 
 
-class PlaceLedger(NotLeased, Ledger):
+class PlaceLedger(NotLeased, Replying, Ledger):
     """For a consumer: where its group is in the partitions that it reads."""
 
     group_counts_attempts: ClassVar = False
 
-    def __init__(self, routes: Routes, fetcher: Fetcher, committer: Committer | None) -> None:
+    def __init__(self, routes: Routes, committer: Committer | None) -> None:
         """committer: None: there is no group."""
         super().__init__()
         self._routes = routes
-        self._fetcher = fetcher
         self._committer = committer
         # How often messages have failed, of those that are neither acknowledged nor rejected.
-        self._failures: dict[tuple[str, int, int], int] = {}
+        self._failures: dict[Coordinates, int] = {}
 
     def acknowledge(self, message: Message) -> Awaitable[None]:
         """The group begins again at the first message that was not acknowledged."""
@@ -67,23 +66,6 @@ class PlaceLedger(NotLeased, Ledger):
         if self._failures:
             self._failures.pop((message.topic, message.partition, message.offset), None)
         return self._said
-
-    async def commit(self, offsets: Mapping[tuple[str, int], int] | None = None) -> None:
-        """Set the group's place: after everything handed out so far, or at the offsets given.
-
-        Returns when the broker has it. PartitionLost: the group has taken a partition away before.
-        """
-        committer = self.committer
-        if offsets is not None:
-            await committer.commit_at(offsets)
-            return
-        for partition, progress in committer.progress.items():
-            progress.acknowledge_below(self._fetcher.feed(partition).position)
-        await committer.commit_all()
-
-    async def committed(self, partition: tuple[str, int]) -> int | None:
-        """The group's place in a partition, as the broker has it; None if it has none."""
-        return (await self.committer.committed([partition[0]])).get(TopicPartition(*partition))
 
     @property
     def committer(self) -> Committer:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from penstock.client.concurrency.callbacks import OnPartitions, tell
+from penstock.client.concurrency.callbacks import tell
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import GROUPS, Routes
-from penstock.client.consuming.missing_topics import MissingTopic, MissingTopics
-from penstock.client.consuming.partitions import Holdings
+from penstock.client.consuming.partitions import OwnPartitions
+from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import Start
+from penstock.client.reading.missing_topics import MissingTopics
 from penstock.model.errors import (
     FencedMemberEpoch,
     PenstockError,
@@ -51,48 +51,37 @@ _LEAVE_EPOCH: Final = -1
 _TEMPORARY_LEAVE_EPOCH: Final = -2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSettings:
-    """What a member tells its group, and what it does with partitions that it gets and gives."""
-
-    group: str
-    topics: tuple[str, ...]
-    start: Start
-    name: str
-    instance_id: str | None = None
-    assignor: str | None = None
-    claims: tuple[TopicPartition, ...] | None = None
-    point_to_point: bool = False
-    on_assigned: OnPartitions | None = None
-    on_revoked: OnPartitions | None = None
-
-
-class Membership:
+class GroupMembership:
     """One consumer in one group."""
 
     def __init__(
         self,
         routes: Routes,
         config: ClientConfig,
-        settings: MemberSettings,
-        holdings: Holdings,
+        topics: Sequence[str],
+        settings: ConsumerConfig,
+        own: OwnPartitions,
         changing: asyncio.Lock,
         on_failure: Callable[[PenstockError], None],
-        on_missing: MissingTopic,
     ) -> None:
-        """changing: is held by whoever changes the holdings. on_failure: is told why the group does
+        """changing: is held by whoever changes what is read. on_failure: is told why the group does
         not want this member any more."""
         self._routes = routes
         self._backoff = config.backoff
         self._answer_s = min(config.request_timeout_s, _ANSWER_S_MAX)
         self._start_s = config.request_timeout_s
+        assert settings.group is not None, "only a group has members"
+        self._group = settings.group
+        self._name = settings.name or config.client_name
+        self._topics = topics
+        self._manual = settings.manual(topics)
         self._settings = settings
-        self._holdings = holdings
+        self._own = own
         self._changing = changing
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self._scope = TaskScope()
-        self.member_id = f"{settings.name}-{uuid.uuid4()}"
+        self.member_id = f"{self._name}-{uuid.uuid4()}"
         self.epoch = _JOIN_EPOCH
         """Which the group gave it last."""
         self._may_be_member = False
@@ -117,8 +106,10 @@ class Membership:
         self._silence: asyncio.TimerHandle | None = None
         self._failures = 0
         self._is_watching = False
-        self._missing = MissingTopics(routes, config.backoff, on_missing, self._on_topics)
         self._has_reason = asyncio.Event()  # not to wait for the next heartbeat's time
+        self._missing = MissingTopics(
+            routes, config.backoff, settings.on_missing_topic, self._has_reason.set
+        )
         self._has_news = asyncio.Event()  # what it has is not what it is told to have
         self._renewals: list[asyncio.Future[None]] = []
 
@@ -126,25 +117,25 @@ class Membership:
 
     async def start(self) -> None:
         """Join, and begin to read what the group gives at once. Under `changing`."""
-        there = await self._missing.look(self._settings.topics)
-        if self._settings.claims is not None and len(there) < len(self._settings.topics):
+        there = await self._missing.look(self._topics)
+        if self._manual is not None and len(there) < len(self._topics):
             # What is claimed must be there; what is subscribed to the group assigns when it comes.
             await self._missing.found()
-            there = await self._missing.look(self._settings.topics)
+            there = await self._missing.look(self._topics)
         self._counts = {route.topic: route.partition_count for route in there}
         self._routes.watch(self._on_connection_end)
         self._is_watching = True
         try:
             await self._join()
-            self._scope.start(self._stay(), name=f"heartbeats for {self._settings.group}")
+            self._scope.start(self._stay(), name=f"heartbeats for {self._group}")
             await self._reconcile()
         except BaseException:
             # Whoever starts it again joins again, and who joins has nothing.
-            self._holdings.remove(self._holdings.partitions)
+            self._own.remove(self._own.partitions)
             self._hear(frozenset())
             await self.leave()
             raise
-        self._scope.start(self._follow(), name=f"assignments of {self._settings.group}")
+        self._scope.start(self._follow(), name=f"assignments of {self._group}")
 
     async def leave(self) -> None:
         """Nothing is read for the group any more. What is to be committed has been."""
@@ -168,14 +159,11 @@ class Membership:
         except (TimeoutError, PenstockError) as error:
             logger.debug("%s could not say goodbye to its group: %s", self.member_id, error)
 
-    def _on_topics(self) -> None:
-        self._has_reason.set()
-
     async def renew(self, epoch: int) -> None:
         """Somebody was refused with this epoch: returns when the group was asked for another, and
         raises why it cannot be asked."""
         if not self._may_be_member:
-            raise UnknownMember(f"The consumer has left group {self._settings.group}.")
+            raise UnknownMember(f"The consumer has left group {self._group}.")
         if self.epoch == epoch:
             waiting = self._loop.create_future()
             self._renewals.append(waiting)
@@ -219,7 +207,7 @@ class Membership:
                     self._on_failure(error)
                     return
                 if self._failures == 1:
-                    logger.warning("Group %s cannot be asked now: %s", self._settings.group, error)
+                    logger.warning("Group %s cannot be asked now: %s", self._group, error)
 
     async def _wait(self) -> None:
         if self._failures:
@@ -256,25 +244,19 @@ class Membership:
         self._heard_at_s, self._channel = sent_at_s, channel
         self._watch_silence()
         if answer.has_assignment:
-            self._hear(
-                frozenset(
-                    TopicPartition(owned.topic, number)
-                    for owned in answer.assignment
-                    for number in owned.partitions
-                )
-            )
-        if self._told != set(self._holdings.partitions):
+            self._hear(frozenset(partitions_given(answer.assignment)))
+        if self._told != set(self._own.partitions):
             self._has_news.set()
         self._resolve(None)
 
     def _request(self, epoch: int) -> pb.GroupHeartbeatRequest:
         settings = self._settings
         request = pb.GroupHeartbeatRequest(
-            group=settings.group,
+            group=self._group,
             member_id=self.member_id,
             member_epoch=epoch,
-            client_name=settings.name,
-            owned=_owned(self._taking.union(self._holdings.partitions)),
+            client_name=self._name,
+            owned=_owned(self._taking.union(self._own.partitions)),
         )
         if settings.instance_id is not None:
             request.instance_id = settings.instance_id
@@ -282,9 +264,10 @@ class Membership:
         if epoch == _JOIN_EPOCH or self._must_say_all:
             request.is_full = True
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
-            request.topics.extend(settings.topics)
-            request.assignor = settings.assignor or ""
-            request.claims.extend(_owned(settings.claims or ()))
+            request.topics.extend(self._topics)
+            manual = self._manual
+            request.assignor = (settings.assignor or "") if manual is None else "manual"
+            request.claims.extend(_owned(manual or ()))
             request.point_to_point = settings.point_to_point
         return request
 
@@ -321,23 +304,23 @@ class Membership:
         if self._lost:
             lost, self._lost = self._lost, []
             await tell(self._changing, self._settings.on_revoked, lost)
-        revoked = [each for each in self._holdings.partitions if each not in self._told]
+        revoked = [each for each in self._own.partitions if each not in self._told]
         if revoked:
             await self._give_up(revoked)
-        given = [each for each in self._told if each not in self._holdings]
+        given = [each for each in self._told if each not in self._own]
         if given:
             await self._take(sorted(given))
-        if self._told != set(self._holdings.partitions):
+        if self._told != set(self._own.partitions):
             self._has_news.set()
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
-        holdings = self._holdings
-        holdings.hold(partitions)
+        own = self._own
+        own.hold(partitions)
         await tell(self._changing, self._settings.on_revoked, partitions)
-        assert holdings.committer is not None
+        assert own.committer is not None
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await holdings.committer.commit()
+                await own.committer.commit()
         except (TimeoutError, PenstockError) as error:
             logger.warning(
                 "%s gives up %s without having committed its place there: %s",
@@ -345,7 +328,7 @@ class Membership:
                 ", ".join(f"{topic}-{number}" for topic, number in partitions),
                 error,
             )
-        holdings.remove(partitions)
+        own.remove(partitions)
         self._has_reason.set()
 
     async def _take(self, partitions: list[TopicPartition]) -> None:
@@ -358,20 +341,20 @@ class Membership:
         self._withdrawn.clear()
         self._taking = frozenset(partitions)
         try:
-            added = await self._holdings.add(starts, keeps_starts=True)
+            added = await self._own.add(starts, keeps_starts=True)
         finally:
             self._taking = frozenset()
         # Where they begin may have been found out before others had them: not to be read at all.
         withdrawn = self._withdrawn.intersection(added)
         if withdrawn:
-            self._holdings.remove(withdrawn)
+            self._own.remove(withdrawn)
             self._has_reason.set()
         kept = [each for each in added if each not in withdrawn]
         if kept and self._settings.on_assigned is not None:
             # Nothing comes before the user knows of it, who may want to begin elsewhere.
-            self._holdings.hold(kept)
+            self._own.hold(kept)
             await tell(self._changing, self._settings.on_assigned, kept)
-            self._holdings.release(kept)
+            self._own.release(kept)
 
     def _hear(self, told: frozenset[TopicPartition]) -> None:
         self._withdrawn |= self._told - told
@@ -379,8 +362,8 @@ class Membership:
 
     def _lose_everything(self) -> None:
         """Others may read all of it by now."""
-        lost = self._holdings.partitions
-        self._holdings.remove(lost)
+        lost = self._own.partitions
+        self._own.remove(lost)
         self._hear(frozenset())
         self._taking = frozenset()
         self._must_say_all = True
@@ -407,7 +390,7 @@ class Membership:
         )
 
     def _on_silence(self, patience_s: float) -> None:
-        if self._holdings.partitions or self._told:
+        if self._own.partitions or self._told:
             logger.warning(
                 "%s stops reading: its group was not to be asked for %g s.",
                 self.member_id,
@@ -421,3 +404,10 @@ def _owned(partitions: Iterable[tuple[str, int]]) -> list[pb.OwnedTopic]:
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
     return [pb.OwnedTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+
+
+def partitions_given(assignment: Iterable[pb.OwnedTopic]) -> list[TopicPartition]:
+    """What a group has given to one of its members."""
+    return [
+        TopicPartition(owned.topic, number) for owned in assignment for number in owned.partitions
+    ]

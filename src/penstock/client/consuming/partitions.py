@@ -16,7 +16,7 @@ from penstock.client.consuming.starts import Start
 from penstock.model.ids import TopicPartition
 
 
-class Holdings:
+class OwnPartitions:
     """Changed by one task at a time; anybody may look."""
 
     def __init__(self, fetcher: Fetcher, committer: Committer | None) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
+from typing import Final, TypedDict
 
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.concurrency.tasks import TaskScope
@@ -41,6 +41,14 @@ PIECE_ROWS_MAX: Final = 50_000
 PIECE_BYTES_MAX: Final = 16 * MIB
 
 
+class RangeOptions(TypedDict, total=False):
+    """What columns have."""
+
+    include_headers: bool
+    producer_times: bool
+    """See `records.decode_columns`."""
+
+
 class RangeReader:
     """Fetches a range and decodes it piece by piece. Made by `Client.range_reader`."""
 
@@ -52,8 +60,8 @@ class RangeReader:
         start: int,
         end: int,
         *,
-        include_headers: bool,
-        producer_times: bool,
+        include_headers: bool = False,
+        producer_times: bool = False,
     ) -> None:
         if not 0 <= start <= end:
             raise InvalidRequest(

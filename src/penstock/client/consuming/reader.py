@@ -123,15 +123,15 @@ class Reader:
         self,
         fetcher: Fetcher,
         progress: Mapping[tuple[str, int], Progress],
-        source: Any,
+        ledger: Any,
         on_skipped: Callable[[], None] | None = None,
     ) -> None:
-        """on_skipped: told when a group's place has moved without a message."""
+        """ledger: whom messages tell what became of them, or a facade of it. on_skipped: told when
+        a group's place has moved without a message."""
         self._on_skipped = on_skipped
         self._fetcher = fetcher
         self._progress = progress
-        # Who takes a message's acknowledgement.
-        self._source = source
+        self._ledger = ledger
         self._hand: Hand | None = None
         # Of a chunk with a damaged batch, taken one by one: those before it come first.
         self._pieces: deque[Chunk] = deque()
@@ -227,7 +227,7 @@ class Reader:
                 chunk.payload,
                 *feed.partition,
                 chunk.start_offset,
-                self._source,
+                self._ledger,
                 _now_ms(),
             )
         except BatchError as error:

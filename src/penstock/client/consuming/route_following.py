@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes, TopicRoute
-from penstock.client.consuming.missing_topics import MissingTopics
-from penstock.client.consuming.partitions import Holdings
+from penstock.client.consuming.partitions import OwnPartitions
 from penstock.client.consuming.starts import Start
+from penstock.client.reading.missing_topics import MissingTopics
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 
@@ -29,14 +29,14 @@ class RouteFollowing:
         self,
         routes: Routes,
         backoff: Backoff,
-        holdings: Holdings,
+        own: OwnPartitions,
         changing: asyncio.Lock,
         missing: MissingTopics,
     ) -> None:
-        """changing: is held by whoever changes the holdings."""
+        """changing: is held by whoever changes what is read."""
         self._routes = routes
         self._backoff = backoff
-        self._holdings = holdings
+        self._own = own
         self._changing = changing
         self._missing = missing
         self._topics: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class RouteFollowing:
         first message on."""
         topics = tuple(topics)
         for route in await self._missing.look(topics):
-            await self._holdings.add(dict.fromkeys(partitions_of(route), start))
+            await self._own.add(dict.fromkeys(partitions_of(route), start))
         self._topics = frozenset(topics)
         self._routes.listen(self._on_route)
         self._is_listening = True
@@ -74,7 +74,7 @@ class RouteFollowing:
             try:
                 async with self._changing:
                     if route.topic in self._topics:  # unless others were assigned meanwhile
-                        await self._holdings.add(dict.fromkeys(partitions_of(route), "earliest"))
+                        await self._own.add(dict.fromkeys(partitions_of(route), "earliest"))
                 return
             except PenstockError as error:
                 logger.warning("New partitions of %s cannot be read now: %s", route.topic, error)

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from penstock.client.concurrency.once import Shared
+from penstock.client.concurrency.once import Once
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import GROUPS, Routes
 from penstock.model.errors import PenstockError
@@ -31,7 +31,7 @@ _RENEWALS: Final = 3
 _RELEASE_S: Final = 2.0
 
 
-class Claims:
+class Exclusivity:
     """Of one producer."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Claims:
         # Nobody else can renew or release what this producer has claimed.
         self._claimant = uuid.uuid4().hex
         self._numbers: dict[str, int] = {}
-        self._attempts: Shared[str, int] = Shared()
+        self._attempts: Once[str, int] = Once()
         self._keeping = TaskScope()
 
     def number(self, topic: str) -> int:

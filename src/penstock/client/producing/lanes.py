@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from penstock.client.producing.identity import ProducerIdentity
 from penstock.client.producing.receipts import Receipt
 from penstock.model.errors import PenstockError
 from penstock.net.channel import Channel
@@ -26,13 +27,6 @@ from penstock.records.header import (
 
 # Kafka's rule: 0 comes after 2147483647.
 SEQUENCE_MASK: Final = 2**31 - 1
-
-
-class ProducerIdentity(NamedTuple):
-    """What the broker knows an idempotent producer by."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 class FinishedRecords:

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypedDict, Unpack
 
 from penstock.client.concurrency.turn import TURN
-from penstock.client.config import ClientConfig
+from penstock.client.config import ClientConfig, check_range
 from penstock.client.connection.routes import Routes, TopicRoute
 from penstock.client.errors import DeliveryFailed
 from penstock.client.producing.accumulator import Accumulator, Headers, Outgoing
-from penstock.client.producing.exclusivity import Claims
+from penstock.client.producing.exclusivity import Exclusivity
 from penstock.client.producing.lanes import Batch
 from penstock.client.producing.options import MessageOptions, QueueOptions, with_queue_headers
 from penstock.client.producing.receipts import Receipt
@@ -97,19 +97,14 @@ class ProducerConfig:
             raise InvalidConfig(f"compression is {self.compression!r}: it can be {names}.")
         if self.idempotent and self.acks == 0:
             raise InvalidConfig("idempotent needs acks 1 or all: with acks=0 nothing is retried.")
-        if self.linger_ms < 0:
-            raise InvalidConfig(f"linger_ms is {self.linger_ms}: it must be at least 0.")
-        if not 1 * KIB <= self.batch_bytes <= BATCH_BYTES_MAX:
-            raise InvalidConfig(
-                f"batch_bytes is {self.batch_bytes}: it must be from {KIB} to {BATCH_BYTES_MAX}."
-            )
+        check_range("linger_ms", self.linger_ms, 0)
+        check_range("batch_bytes", self.batch_bytes, KIB, BATCH_BYTES_MAX)
         if self.buffer_bytes < self.batch_bytes:
             raise InvalidConfig(
                 f"buffer_bytes is {self.buffer_bytes}: it must hold a batch of {self.batch_bytes}."
             )
-        for name in ("delivery_timeout_ms", "request_timeout_ms"):
-            if getattr(self, name) <= 0:
-                raise InvalidConfig(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        check_range("delivery_timeout_ms", self.delivery_timeout_ms, 1)
+        check_range("request_timeout_ms", self.request_timeout_ms, 1)
 
 
 class Producer:
@@ -124,10 +119,10 @@ class Producer:
     ) -> None:
         self._routes = routes
         self._on_end = on_end
-        self._claims: Claims | None = None
+        self._exclusivity: Exclusivity | None = None
         if settings.exclusive is not None:
             is_fencing = settings.exclusive == "fence"
-            self._claims = Claims(
+            self._exclusivity = Exclusivity(
                 routes, config.client_name, is_fencing=is_fencing, on_lost=self._lose
             )
         idempotent = settings.acks != 0 if settings.idempotent is None else settings.idempotent
@@ -139,7 +134,7 @@ class Producer:
             backoff=config.backoff,
             seal=lambda lane: self._accumulator.seal(lane),
             release=lambda batch: self._accumulator.release(batch),
-            claim_of=lambda topic: 0 if self._claims is None else self._claims.number(topic),
+            claim_of=lambda topic: self._exclusivity.number(topic) if self._exclusivity else 0,
             on_claimed=self._on_claimed,
         )
         self._accumulator = Accumulator(
@@ -181,17 +176,17 @@ class Producer:
     @property
     def errors(self) -> Sequence[PenstockError]:
         """With acks=0: the latest errors that came back although no answer was asked for."""
-        return tuple(self._sender.unacknowledged_errors)
+        return tuple(self._sender.reports.unacknowledged)
 
     async def claim(self, *topics: str) -> None:
         """Have the topics for this producer alone, before it sends anything: when this returns, no
         message of another producer is accepted any more. TopicClaimed names who has one already."""
-        if self._claims is None:
+        if self._exclusivity is None:
             raise InvalidRequest(
                 'This producer claims nothing: make it with exclusive="refuse" or "fence".'
             )
         for topic in topics:
-            await self._claims.claim(topic)
+            await self._exclusivity.claim(topic)
 
     def send(
         self,
@@ -314,8 +309,8 @@ class Producer:
         self._routes.unlisten(self._on_route)
         self._accumulator.close()
         await self._sender.close(list(self._accumulator.lanes()))
-        if self._claims is not None:
-            await self._claims.close()
+        if self._exclusivity is not None:
+            await self._exclusivity.close()
         self._on_end(self)
 
     async def enqueue(self, message: Outgoing) -> None:
@@ -343,14 +338,14 @@ class Producer:
         return placed
 
     async def _learn(self, topic: str) -> None:
-        if self._claims is not None:
+        if self._exclusivity is not None:
             # Before the topic is looked for, which may make it.
-            await self._claims.claim(topic)
-        route = await self._routes.topic(topic, create=self._claims is None)
+            await self._exclusivity.claim(topic)
+        route = await self._routes.topic(topic, create=self._exclusivity is None)
         self._accumulator.know_topic(route.topic, route.partition_count)
 
     def _on_claimed(self, error: PenstockError) -> None:
-        if self._claims is not None:
+        if self._exclusivity is not None:
             self._lose(error)
 
     def _lose(self, error: PenstockError) -> None:

@@ -1,5 +1,6 @@
 """Who is told of messages that were not delivered and that nobody asked a receipt for.
 
+With acks=0 no flush is told, since nobody waits: there the latest errors are kept, to be looked at.
 Not which messages those are: `sender` says. The invariant: a failure is told to every flush that
 is under way when it happens, or else to the next one, so that no flush ends well beside a message
 that it waited for and that was lost, however many flush at the same time.
@@ -7,12 +8,17 @@ that it waited for and that was lost, however many flush at the same time.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from penstock.client.errors import DeliveryFailed, FailedDelivery
 from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
+
+# What a producer with acks=0 remembers of the errors it was told about.
+UNACKNOWLEDGED_ERRORS_MAX: Final = 100
 
 Report = dict[TopicPartition, FailedDelivery]
 
@@ -23,6 +29,8 @@ class Reports:
     def __init__(self) -> None:
         self._untold: Report = {}
         self._flushes: list[Report] = []
+        self.unacknowledged: deque[PenstockError] = deque(maxlen=UNACKNOWLEDGED_ERRORS_MAX)
+        """What came back although no answer was asked for."""
 
     def add(self, partition: TopicPartition, message_count: int, cause: PenstockError) -> None:
         """So many messages of the partition were not delivered."""

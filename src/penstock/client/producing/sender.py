@@ -23,7 +23,8 @@ from typing import Final
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes
-from penstock.client.producing.lanes import Batch, Lane, ProducerIdentity
+from penstock.client.producing.identity import Identities
+from penstock.client.producing.lanes import Batch, Lane
 from penstock.client.producing.reports import Reports
 from penstock.model.errors import (
     BatchError,
@@ -47,7 +48,7 @@ from penstock.model.ids import TopicPartition
 from penstock.model.limits import PRODUCER_WINDOW_BATCHES
 from penstock.net.channel import Channel
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import INIT_PRODUCER, PRODUCE, parse
+from penstock.protocol.calls import PRODUCE, parse
 from penstock.records.header import NO_SEQUENCE
 
 logger = logging.getLogger(__name__)
@@ -65,8 +66,6 @@ _REFUSALS: Final = (
 )
 # A failover or a short pause of a broker is over by then, and nobody's concern.
 TELL_AFTER_S: Final = 2.0
-# What a producer with acks=0 remembers of the errors it was told about.
-UNACKNOWLEDGED_ERRORS_MAX: Final = 100
 # With acks=0 only an error is answered. One that comes later than this is not noticed, and what
 # is remembered of batches that went well is bounded by what one sends in this time.
 UNACKNOWLEDGED_ANSWER_S: Final = 1.0
@@ -92,7 +91,7 @@ class Sender:
         broker says that somebody else has."""
         self._routes = routes
         self._acks = acks
-        self._idempotent = idempotent
+        self._identities = Identities(request_timeout_s) if idempotent else None
         self._window = PRODUCER_WINDOW_BATCHES if idempotent else 1
         self._request_timeout_s = request_timeout_s
         self._backoff = backoff
@@ -104,11 +103,8 @@ class Sender:
         self._lost: PenstockError | None = None
         self._loop = asyncio.get_running_loop()
         self._scope = TaskScope()
-        self._identity: ProducerIdentity | None = None
-        self._identity_lock = asyncio.Lock()
         self.reports = Reports()
         self._closed = False
-        self.unacknowledged_errors: deque[PenstockError] = deque(maxlen=UNACKNOWLEDGED_ERRORS_MAX)
 
     def make_lane(self, topic: str, partition: int) -> Lane:
         request = pb.ProduceRequest(
@@ -158,7 +154,7 @@ class Sender:
 
     def _send(self, lane: Lane, batch: Batch) -> None:
         assert lane.channel is not None, f"{lane} sends without a channel"
-        payload = lane.stamp(batch, self._idempotent)
+        payload = lane.stamp(batch, self._identities is not None)
         if self._acks == 0:
             self._send_unacknowledged(lane.channel, lane, batch, payload)
             return
@@ -215,7 +211,7 @@ class Sender:
         def on_answer(error: PenstockError | None, *_: memoryview) -> None:
             if error is not None and not isinstance(error, TimedOut):
                 logger.warning("%s did not take a batch sent with acks=0: %s", lane, error)
-                self.unacknowledged_errors.append(error)
+                self.reports.unacknowledged.append(error)
             if isinstance(error, TopicClaimed):
                 self._on_claimed(error)
 
@@ -258,8 +254,8 @@ class Sender:
     def _drop_identity(self, lane: Lane) -> None:
         """Let the lane begin again as another producer, with the batches that may."""
         logger.info("%s begins again with a new producer id: %s", lane, lane.last_error)
-        if lane.identity == self._identity:
-            self._identity = None
+        if self._identities is not None:
+            self._identities.drop(lane.identity)
         lane.identity_lost = False
         lane.identity = None
         lane.next_sequence = 0
@@ -342,16 +338,8 @@ class Sender:
             # A topic that was claimed has been there: whoever made it again would make it another.
             create=not self._claim_of(lane.topic),
         )
-        if self._idempotent and lane.identity is None:
-            async with self._identity_lock:
-                if self._identity is None:
-                    self._identity = await self._new_identity(lane.channel)
-                lane.identity = self._identity
-
-    async def _new_identity(self, channel: Channel) -> ProducerIdentity:
-        request = pb.InitProducerRequest()
-        answer, _ = await channel.call(INIT_PRODUCER, request, timeout_s=self._request_timeout_s)
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        if self._identities is not None and lane.identity is None:
+            lane.identity = await self._identities.latest(lane.channel)
 
     def _expire(self, lane: Lane) -> None:
         """Fail the batches whose time is over. They are in the order in which they were opened."""

@@ -15,7 +15,7 @@ from penstock.model.errors import PenstockError
 from penstock.net.channel import Channel
 
 
-class Asked(Source):
+class AskedSource(Source):
     """Of one consumer."""
 
     waits_for_room: ClassVar = True

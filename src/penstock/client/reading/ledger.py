@@ -1,9 +1,9 @@
-"""What a reader says of the messages that it has: the one face of two kinds of ledger.
+"""What is said of messages, by their own methods: the one face of two kinds of ledger.
 
 A reader that has its partitions for itself moves its group's place in them (`consuming/ledger`); a
 member of a shared group says of each message what became of it (`sharing/ledger`). Not how brokers
 are told: a `teller` does that. The invariant: what is said is taken at once, and durable on a
-broker when `commit` has returned.
+broker when the consumer's `commit` has returned.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from collections.abc import Awaitable
 from typing import ClassVar
 
 from penstock.records import Message
+
+Coordinates = tuple[str, int, int]
+"""Which message: its topic, partition and offset."""
 
 
 class Ledger(ABC):
@@ -34,7 +37,7 @@ class Ledger(ABC):
     @abstractmethod
     def acknowledge(self, message: Message) -> Awaitable[None]:
         """It is dealt with. Returns at once; the broker is told shortly after, by `commit` or when
-        this closes."""
+        the consumer closes."""
 
     @abstractmethod
     def release(self, message: Message, delay_s: float = 0.0) -> Awaitable[None]:
@@ -51,7 +54,3 @@ class Ledger(ABC):
     @abstractmethod
     def reject(self, message: Message, reason: str = "") -> Awaitable[None]:
         """It never can be dealt with: to the group's dead letters."""
-
-    @abstractmethod
-    async def commit(self) -> None:
-        """Returns when the broker has all that was said."""

@@ -14,9 +14,11 @@ from functools import partial
 from typing import ClassVar
 
 from penstock.client.config import ClientConfig
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.parks import forget_park
 from penstock.client.connection.routes import Routes
+from penstock.client.reading.asked import AskedSource
+from penstock.client.reading.settings import ReadingConfig
 from penstock.client.reading.supply import Credit, Source, Supply
 from penstock.model.errors import ConnectionLost, Parked, PenstockError, UnknownStream
 from penstock.net.channel import Channel
@@ -26,7 +28,7 @@ from penstock.protocol.calls import PING
 logger = logging.getLogger(__name__)
 
 
-class Pushed(Source):
+class PushedSource(Source):
     """Of one consumer."""
 
     waits_for_room: ClassVar = False
@@ -35,7 +37,7 @@ class Pushed(Source):
         self,
         routes: Routes,
         config: ClientConfig,
-        pushes: Pushes,
+        deliveries: Deliveries,
         *,
         group: str = "",
         member_id: str = "",
@@ -44,7 +46,7 @@ class Pushed(Source):
         """resumes_itself: go on after a park as soon as this side is alive, unless an operator has
         parked it; else the reader is told, and asks for it by `resume`."""
         super().__init__(routes, config)
-        self.pushes = pushes
+        self.deliveries = deliveries
         self.group = group
         self.member_id = member_id
         """Whom the group knows this reader as, if it is a member."""
@@ -69,8 +71,8 @@ class Pushed(Source):
         for stream in parked:
             stream.resume(is_automatic=False)
         if any(stream.is_parked_by_operator for stream in parked):
-            told = forget_park(self.routes, self.pushes.client_name, self.group)
-            self.telling = self.scope.start(told, name=f"resume for {self.pushes.client_name}")
+            told = forget_park(self.routes, self.deliveries.client_name, self.group)
+            self.telling = self.scope.start(told, name=f"resume for {self.deliveries.client_name}")
 
     async def close(self) -> None:
         for supply in list(self._streams):
@@ -85,6 +87,27 @@ class Pushed(Source):
             supply.is_busy = False
             supply.feed.on_stream_end(stream, error)
             supply.feed.on_error(error)
+
+
+def make_source(
+    routes: Routes,
+    config: ClientConfig,
+    deliveries: Deliveries,
+    settings: ReadingConfig,
+    group: str,
+    member_id: str = "",
+) -> Source:
+    """Asks, or is pushed to, as the settings say."""
+    if not settings.push:
+        return AskedSource(routes, config)
+    return PushedSource(
+        routes,
+        config,
+        deliveries,
+        group=group,
+        member_id=member_id,
+        resumes_itself=settings.auto_resume,
+    )
 
 
 class CreditStream:
@@ -105,7 +128,7 @@ class CreditStream:
     )
 
     def __init__(
-        self, source: Pushed, supply: Supply, channel: Channel, request: pb.OpenPushRequest
+        self, source: PushedSource, supply: Supply, channel: Channel, request: pb.OpenPushRequest
     ) -> None:
         self.supply = supply
         self.is_parked = False
@@ -119,12 +142,12 @@ class CreditStream:
         self._owed_messages = 0
         self._owed_bytes = 0
         self._is_closed = False
-        self._stream = source.pushes.open(channel, self)
+        self._stream = source.deliveries.open(channel, self)
 
     def open(self, request: pb.OpenPushRequest) -> None:
         request.stream = self._stream.number
         if request.shared:
-            request.now_ms = self._source.pushes.now_ms()
+            request.now_ms = self._source.deliveries.now_ms()
         timeout_s = self._source.timeout_s
         self._channel.start_call(
             pb.CALL_OPEN_PUSH, request.SerializeToString(), (), self._opened, timeout_s
@@ -165,7 +188,7 @@ class CreditStream:
 
     def close(self) -> None:
         self._is_closed = True
-        self._source.pushes.close(self._stream)
+        self._source.deliveries.close(self._stream)
 
     @property
     def _is_over(self) -> bool:

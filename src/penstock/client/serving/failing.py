@@ -14,6 +14,8 @@ import contextlib
 import logging
 from typing import Final
 
+from penstock.client.reading.ledger import Coordinates
+
 logger = logging.getLogger(__name__)
 
 # So many are no chance; and fewer than a handful of bad messages are given up after their attempts,
@@ -21,9 +23,6 @@ logger = logging.getLogger(__name__)
 FAILURES_MAX: Final = 20
 MESSAGES_MIN: Final = 5
 _FIRST_S: Final = 1.0
-
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
 
 
 class Failing:
@@ -34,7 +33,7 @@ class Failing:
         self._longest_s = longest_s
         # Since one was handled: how often, and of which messages, up to MESSAGES_MIN.
         self._failures = 0
-        self._messages: set[Place] = set()
+        self._messages: set[Coordinates] = set()
         self._handled = asyncio.Event()
         self._grows_at_s = 0.0
         self.pause_s = 0.0
@@ -49,7 +48,7 @@ class Failing:
         self.pause_s = 0.0
         self._handled.set()
 
-    def failed(self, place: Place, reason: str, now_s: float) -> bool:
+    def failed(self, place: Coordinates, reason: str, now_s: float) -> bool:
         """A message has failed. Whether it is to count as an attempt."""
         if self.pause_s > 0:
             # Those that were at work together are one try.

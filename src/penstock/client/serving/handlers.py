@@ -119,38 +119,37 @@ def _in_thread(handler: MessageHandler, message: Message) -> object:
 
 
 class FromThreads:
-    """Takes what becomes of messages instead of a consumer whose loop runs in another thread: who
+    """Takes what is said of messages instead of a ledger whose loop runs in another thread: who
     says something in a handler's thread waits until it is said."""
 
-    def __init__(self) -> None:
-        self.consumer: Any = None
-        """Set before there is a message."""
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
         self._loop = asyncio.get_running_loop()
 
     @property
     def group_counts_attempts(self) -> bool:
-        return bool(self.consumer.group_counts_attempts)
+        return bool(self._ledger.group_counts_attempts)
 
     def attempt(self, message: Message) -> int:
-        return int(self.consumer.attempt(message))
+        return int(self._ledger.attempt(message))
 
     def acknowledge(self, message: Message) -> Any:
-        return self._say(self.consumer.acknowledge, message)
+        return self._say(self._ledger.acknowledge, message)
 
     def release(self, message: Message, delay_s: float = 0.0) -> Any:
-        return self._say(self.consumer.release, message, delay_s)
+        return self._say(self._ledger.release, message, delay_s)
 
     def fail(self, message: Message, reason: str = "") -> Any:
-        return self._say(self.consumer.fail, message, reason)
+        return self._say(self._ledger.fail, message, reason)
 
     def reject(self, message: Message, reason: str = "") -> Any:
-        return self._say(self.consumer.reject, message, reason)
+        return self._say(self._ledger.reject, message, reason)
 
     def extend(self, message: Message) -> Any:
-        return self._say(self.consumer.extend, message)
+        return self._say(self._ledger.extend, message)
 
     def reply(self, message: Message, value: bytes | None, headers: Any = ()) -> Any:
-        return self._say(self.consumer.reply, message, value, headers)
+        return self._say(self._ledger.reply, message, value, headers)
 
     def _say(self, method: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         async def say() -> Any:

@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol, TypedDict, cast
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from penstock.client.concurrency.backoff import Backoff
-from penstock.client.consuming.consumer import ConsumerConfig, ConsumerSettings
+from penstock.client.config import check_range
+from penstock.client.consuming.settings import ConsumerConfig, ConsumerSettings
+from penstock.client.reading.any_consumer import AnyConsumer
 from penstock.client.serving.failing import Failing
 from penstock.client.serving.handlers import Handlers, MessageHandler
 from penstock.client.serving.stop_signals import asked_by_signals, is_main_task, told_before
@@ -101,12 +102,10 @@ class ServeConfig:
             ("finish_timeout_ms", 0, 2**31),
             ("failing_pause_ms_max", 0, 2**31),
         ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InvalidConfig(f"{name} is {value}: it must be from {low} to {high}.")
+            check_range(name, getattr(self, name), low, high)
 
 
-class Split(NamedTuple):
+class SplitSettings(NamedTuple):
     """What `serve` was told: how to handle messages, and which consumer brings them."""
 
     config: ServeConfig
@@ -115,7 +114,7 @@ class Split(NamedTuple):
     """One of the two."""
 
 
-def split_settings(settings: ServeSettings) -> Split:
+def split_settings(settings: ServeSettings) -> SplitSettings:
     """What is for the handling, and what is for the consumer, which is pushed to unless it says
     otherwise. InvalidConfig names a setting that there is not, with the nearest, or that this
     consumer does not have."""
@@ -134,7 +133,7 @@ def split_settings(settings: ServeSettings) -> Split:
     config = ServeConfig(**for_handling)
     if not is_shared:
         _check_names(given, _names(ConsumerConfig), "Only a shared group has it: say shared=True.")
-        return Split(config, cast(ConsumerSettings, given), None)
+        return SplitSettings(config, cast(ConsumerSettings, given), None)
     _check_names(
         for_handling,
         {"concurrency", "finish_timeout_ms", "failing_pause_ms_max", "stop_on_signals"},
@@ -143,7 +142,7 @@ def split_settings(settings: ServeSettings) -> Split:
     _check_names(given, _names(SharedConsumerConfig), "A shared group does not have it.")
     # What waits here is kept from others, who may be idle.
     defaults = {"auto_extend": True, "prefetch": min(config.concurrency, SHARE_WINDOW_OFFSETS_MAX)}
-    return Split(config, None, cast(SharedConsumerSettings, {**defaults, **given}))
+    return SplitSettings(config, None, cast(SharedConsumerSettings, {**defaults, **given}))
 
 
 def _names(config: type[ServeConfig | ConsumerConfig | SharedConsumerConfig]) -> set[str]:
@@ -154,20 +153,6 @@ def _check_names(given: Mapping[str, object], known: Collection[str], advice: st
     for name in given:
         if name not in known:
             raise InvalidConfig(f"{name} is not a setting of this consumer. {advice}")
-
-
-class Served(Protocol):
-    """A consumer, exclusive or shared."""
-
-    async def __aenter__(self) -> object: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
-    async def next_hand(self) -> Iterable[Message]: ...
 
 
 class Ending:
@@ -190,7 +175,10 @@ class Ending:
 
 
 async def serve(
-    consumer: Served, handler: MessageHandler, config: ServeConfig, ending: Ending | None = None
+    consumer: AnyConsumer,
+    handler: MessageHandler,
+    config: ServeConfig,
+    ending: Ending | None = None,
 ) -> None:
     """Handle messages until this is cancelled or asked to end, or reading or acknowledging fails.
 
@@ -238,7 +226,7 @@ class _Serving:
         self._runner: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
 
-    async def run(self, consumer: Served) -> None:
+    async def run(self, consumer: AnyConsumer) -> None:
         self._runner = runner = asyncio.current_task()
         assert runner is not None
         try:

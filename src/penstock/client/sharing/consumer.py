@@ -2,48 +2,38 @@
 
 Each message is leased to one member, which says what became of it: dealt with, given back, failed,
 or never to be dealt with. Order is given up, or kept for each key (R-DEL-11). Membership is
-`membership`'s, leases come by `lease_feed` and are `keeper`'s, outcomes `settler`'s. The invariant:
-a message is handed out while its lease runs, and settled at most once.
+`membership`'s, leases come by `lease_feed` and are `keeper`'s, what is said of them is `ledger`'s.
+The invariant: a message is handed out while its lease runs.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any
 
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
-from penstock.client.connection.deliveries import Pushes
+from penstock.client.connection.deliveries import Deliveries
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.missing_topics import MissingTopics
-from penstock.client.reading.asked import Asked
-from penstock.client.reading.pushed import Pushed
-from penstock.client.reading.supply import Source
-from penstock.client.requests.replies import Replying
+from penstock.client.reading.any_consumer import AnyConsumer, check_count
+from penstock.client.reading.missing_topics import MissingTopics
+from penstock.client.reading.pushed import make_source
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.keeper import LeaseKeeper
 from penstock.client.sharing.lease_feed import LeaseFeed
 from penstock.client.sharing.ledger import LeaseLedger
-from penstock.client.sharing.membership import ShareMembership
+from penstock.client.sharing.membership import SharedGroupMembership
 from penstock.client.sharing.settings import SharedConsumerConfig
-from penstock.client.sharing.settler import ABANDON, RELEASE, Outcome, Settler
-from penstock.model.errors import ClientClosed, InvalidRequest, PenstockError
+from penstock.model.errors import PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message
 
-logger = logging.getLogger(__name__)
 
-# Who closes a consumer waits no longer for a broker that is gone.
-_CLOSE_TIMEOUT_S: Final = 5.0
-
-
-class SharedConsumer(LeaseLedger, Replying):
-    """Made by `Client.subscribe(..., shared=True)`; begins when it is entered or first read."""
+class SharedConsumer(AnyConsumer):
+    """Made by `Client.share`; begins when it is entered or first read. Closed, it gives back what
+    it holds: what the reader has taken and not settled was an attempt, the rest was none."""
 
     def __init__(
         self,
@@ -52,24 +42,21 @@ class SharedConsumer(LeaseLedger, Replying):
         topics: Collection[str],
         settings: SharedConsumerConfig,
         *,
-        source: Any,
-        on_end: Callable[[SharedConsumer], None],
-        pushes: Pushes,
+        facade: Callable[[LeaseLedger], Any] | None,
+        on_end: Callable[[AnyConsumer], None],
+        deliveries: Deliveries,
     ) -> None:
-        """source: whom messages tell what became of them; None: this."""
-        super().__init__()
-        self._routes = routes
-        self._backoff = config.backoff
+        """facade: of the ledger, which messages have instead of it."""
+        super().__init__(on_end)
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
-        self._on_end = on_end
-        self.member_id = f"{config.client_name}-{uuid.uuid4()}"
-        self._membership = ShareMembership(
+        member_id = f"{config.client_name}-{uuid.uuid4()}"
+        self._membership = SharedGroupMembership(
             routes,
             config.backoff,
             pb.GroupHeartbeatRequest(
                 group=settings.group,
-                member_id=self.member_id,
+                member_id=member_id,
                 shared=True,
                 topics=self._topics,
                 settings=settings.of_group(),
@@ -82,90 +69,14 @@ class SharedConsumer(LeaseLedger, Replying):
             routes, config.backoff, settings.on_missing_topic, self._membership.look_at_once
         )
         self._scope = TaskScope()
-        self._source: Source = Asked(routes, config)
-        if settings.push:
-            self._source = Pushed(
-                routes,
-                config,
-                pushes,
-                group=settings.group,
-                member_id=self.member_id,
-                resumes_itself=settings.auto_resume,
-            )
-        self._message_source = source if source is not None else self
+        self._source = make_source(routes, config, deliveries, settings, settings.group, member_id)
         self._feeds: dict[tuple[str, int], LeaseFeed] = {}
         self._buffer = LeaseBuffer(settings.prefetch, self._feeds)
+        self.ledger = LeaseLedger(settings.group, member_id, routes, config.backoff, self._scope)
+        self._message_ledger = self.ledger if facade is None else facade(self.ledger)
         self._keeper = LeaseKeeper(
-            self._buffer, self._held, self._settle, extends=settings.auto_extend
+            self._buffer, self.ledger.held, self.ledger.settle, extends=settings.auto_extend
         )
-        self._starting = asyncio.Lock()
-        self._is_started = False
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def start(self) -> None:
-        """Join the group. Reading does it too."""
-        if self._is_closed:
-            raise ClientClosed("The consumer was closed: make another one to go on.")
-        async with self._starting:
-            if self._is_started:
-                return
-            await self._missing.look(self._topics)
-            wait_s = await self._membership.join()
-            self._scope.start(
-                self._membership.run(wait_s, self._fail), name=f"member of {self._settings.group}"
-            )
-            self._scope.start(self._keeper.run(), name=f"keeping of {self._settings.group}")
-            self._is_started = True
-
-    async def close(self) -> None:
-        """Tell the outcomes that there are, give the rest back, and leave the group. What the
-        reader has taken and not settled was an attempt; what it has not taken was none."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        for feed in self._feeds.values():
-            feed.close()
-        for message in self._buffer.withdraw(lambda _: True):
-            self._settle((message.topic, message.partition), message.offset, Outcome(RELEASE))
-        for (_, _, offset), hold in self._held.items():
-            self._settle(hold.partition, offset, Outcome(ABANDON))
-        self._held.clear()
-        try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                endings = [_left(settler) for settler in self._settlers.values()]
-                # Each partition for itself: outcomes of one are told though another is gone.
-                outcomes = await asyncio.gather(*endings, return_exceptions=True)
-            for outcome in outcomes:
-                if outcome is not None:
-                    raise outcome
-        except (TimeoutError, PenstockError) as error:
-            logger.warning(
-                "Not every outcome could be told before group %s was left: %s",
-                self._settings.group,
-                str(error) or "there was no answer.",
-            )
-        finally:
-            await self._missing.close()
-            await self._source.close()
-            await self._scope.close()
-            if self._is_started:
-                await self._membership.leave()
-            self._on_end(self)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -178,14 +89,11 @@ class SharedConsumer(LeaseLedger, Replying):
         self, max_messages: int | None = None, timeout_s: float | None = None
     ) -> list[Message]:
         """The next messages: at least one, unless the time is over first."""
-        if max_messages is not None and max_messages < 1:
-            raise InvalidRequest(f"max_messages is {max_messages}: it must be at least 1.")
-        await self.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                messages = [await self._next()]
-        except TimeoutError:
+        check_count(max_messages)
+        first = await self._in_time(timeout_s, self._next)
+        if first is None:
             return []
+        messages = [first]
         while max_messages is None or len(messages) < max_messages:
             message = self._take()
             if message is None:
@@ -206,7 +114,44 @@ class SharedConsumer(LeaseLedger, Replying):
         """Go on where a broker has parked what it pushes, whoever had it do so."""
         self._source.resume(feed.supply for feed in self._feeds.values())
 
+    # --- what was said of messages -------------------------------------------------------------
+
+    async def commit(self) -> None:
+        """Returns when the broker has all that was said."""
+        await self.ledger.told()
+
+    @property
+    def member_id(self) -> str:
+        """Whom the group knows this as."""
+        return self.ledger.member_id
+
+    @property
+    def lost_count(self) -> int:
+        """Messages whose lease had run out when their outcome was told: others got them too."""
+        return self.ledger.lost_count
+
     # --- helpers -------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        await self._missing.look(self._topics)
+        wait_s = await self._membership.join()
+        self._scope.start(
+            self._membership.run(wait_s, self._fail), name=f"member of {self._settings.group}"
+        )
+        self._scope.start(self._keeper.run(), name=f"keeping of {self._settings.group}")
+
+    async def _end(self) -> None:
+        for feed in self._feeds.values():
+            feed.close()
+        self._keeper.give_back(lambda _: True)
+        try:
+            await self.ledger.close()
+        finally:
+            await self._missing.close()
+            await self._source.close()
+            await self._scope.close()
+            if self._is_started:
+                await self._membership.leave()
 
     async def _next(self) -> Message:
         await self.start()
@@ -214,7 +159,7 @@ class SharedConsumer(LeaseLedger, Replying):
             message = self._take()
             if message is not None:
                 return message
-            self._raise_failure()
+            self.ledger.raise_failure()
             await self._buffer.wait()
 
     def _take(self) -> Message | None:
@@ -222,7 +167,7 @@ class SharedConsumer(LeaseLedger, Replying):
         if taken is None:
             return None
         hold, message = taken
-        self._held[message.topic, message.partition, message.offset] = hold
+        self.ledger.held[message.topic, message.partition, message.offset] = hold
         return message
 
     def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -230,35 +175,19 @@ class SharedConsumer(LeaseLedger, Replying):
             self._feeds.pop(partition).leave()
         added = [partition for partition in partitions if partition not in self._feeds]
         for partition in added:
-            if partition not in self._settlers:
-                settler = self._settlers[partition] = Settler(
-                    self._settings.group, self.member_id, partition, self._routes, self._backoff
-                )
-                self._scope.start(settler.run(), name=f"outcomes of {partition}")
+            self.ledger.open(partition)
             self._feeds[partition] = LeaseFeed(
                 partition,
                 self.member_id,
                 self._settings,
                 self._source,
                 self._buffer,
-                self._message_source,
+                self._message_ledger,
                 self._fail,
             )
         for partition in added:
             self._feeds[partition].supply.go_on()
 
     def _fail(self, error: PenstockError) -> None:
-        self._failure = error
+        self.ledger.failure = error
         self._buffer.wake()
-
-
-async def _left(settler: Settler) -> None:
-    """Everything is told, and the partition is left, whatever was refused before."""
-    refused: PenstockError | None = None
-    try:
-        await settler.told()
-    except PenstockError as error:
-        refused = error
-    await settler.leave()
-    if refused is not None:
-        raise refused

@@ -12,24 +12,27 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from penstock.client.reading.ledger import Coordinates
 from penstock.client.sharing.buffer import Hold, LeaseBuffer
 from penstock.client.sharing.settler import EXTEND, RELEASE, Outcome
-from penstock.model.ids import TopicPartition
 
 # Of a lease: how often it is looked, and what may have passed of one before something is done.
 _LOOK_PART: Final = 1 / 16
 _KEEP_PART: Final = 7 / 16
 
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
-Settle = Callable[[TopicPartition, int, Outcome], None]
+Settle = Callable[[tuple[str, int], int, Outcome], None]
 
 
 class LeaseKeeper:
     """Of one consumer."""
 
     def __init__(
-        self, buffer: LeaseBuffer, held: Mapping[Place, Hold], settle: Settle, *, extends: bool
+        self,
+        buffer: LeaseBuffer,
+        held: Mapping[Coordinates, Hold],
+        settle: Settle,
+        *,
+        extends: bool,
     ) -> None:
         """held: what the reader has taken and not settled. extends: also keep those."""
         self._buffer = buffer
@@ -38,7 +41,7 @@ class LeaseKeeper:
         self._extends = extends
         self._loop = asyncio.get_running_loop()
         # When a held message was extended last.
-        self._extended_at_s: dict[Place, float] = {}
+        self._extended_at_s: dict[Coordinates, float] = {}
 
     async def run(self) -> None:
         """Look at leases from time to time; until it is cancelled."""
@@ -51,12 +54,15 @@ class LeaseKeeper:
     def look(self) -> None:
         """Do what is to be done now."""
         now_s = self._loop.time()
-        release = Outcome(RELEASE)
-        for message in self._buffer.withdraw(lambda hold: _is_old(hold.leased_at_s, hold, now_s)):
-            partition = TopicPartition(message.topic, message.partition)
-            self._settle(partition, message.offset, release)
+        self.give_back(lambda hold: _is_old(hold.leased_at_s, hold, now_s))
         if self._extends:
             self._extend(now_s)
+
+    def give_back(self, is_unwanted: Callable[[Hold], bool]) -> None:
+        """Let others have the messages of those holds that wait for the reader."""
+        release = Outcome(RELEASE)
+        for message in self._buffer.withdraw(is_unwanted):
+            self._settle((message.topic, message.partition), message.offset, release)
 
     def _extend(self, now_s: float) -> None:
         before = self._extended_at_s

@@ -38,17 +38,17 @@ class LeaseFeed:
         settings: SharedConsumerConfig,
         source: Source,
         buffer: LeaseBuffer,
-        message_source: Any,
+        ledger: Any,
         on_failure: Callable[[PenstockError], None],
     ) -> None:
-        """message_source: whom messages tell what became of them. on_failure: is told why no more
+        """ledger: whom messages tell what became of them. on_failure: is told why no more
         can come."""
         self.supply = Supply(partition, self, source, buffer)
         self._partition = partition
         self._member_id = member_id
         self._settings = settings
         self._buffer = buffer
-        self._message_source = message_source
+        self._ledger = ledger
         self._on_failure = on_failure
         self._is_over = False
         self._asked_at_s = 0.0
@@ -175,4 +175,4 @@ class LeaseFeed:
         self._buffer.add_leased(hold, self._decode(payload))
 
     def _decode(self, payload: memoryview) -> list[Message]:
-        return decode_messages(payload, *self._partition, 0, self._message_source)
+        return decode_messages(payload, *self._partition, 0, self._ledger)

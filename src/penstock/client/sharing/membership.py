@@ -15,6 +15,7 @@ from typing import Final
 
 from penstock.client.concurrency.backoff import Backoff
 from penstock.client.connection.routes import GROUPS, Routes
+from penstock.client.consuming.membership import partitions_given
 from penstock.model.errors import FencedMemberEpoch, PenstockError, UnknownMember
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
@@ -30,7 +31,7 @@ _LEAVE_TIMEOUT_S: Final = 2.0
 Assigned = Callable[[Sequence[TopicPartition]], None]
 
 
-class ShareMembership:
+class SharedGroupMembership:
     """One member."""
 
     def __init__(
@@ -105,11 +106,5 @@ class ShareMembership:
         answer = await self._routes.call_coordinator(GROUPS, GROUP_HEARTBEAT, request)
         self._epoch = answer.member_epoch
         if answer.has_assignment:
-            self._assigned(
-                [
-                    TopicPartition(owned.topic, partition)
-                    for owned in answer.assignment
-                    for partition in owned.partitions
-                ]
-            )
+            self._assigned(partitions_given(answer.assignment))
         return answer.heartbeat_interval_ms / 1000

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from penstock.client.consuming.filters import make_filter
-from penstock.client.consuming.missing_topics import MissingTopic, check_missing_topic
+from penstock.client.config import check_range
+from penstock.client.reading.settings import ReadingConfig, ReadingSettings
 from penstock.model.errors import InvalidConfig
-from penstock.model.limits import (
-    FETCH_WAIT_MS_MAX,
-    GROUP_NAME_LENGTH_MAX,
-    MIB,
-    SHARE_WINDOW_OFFSETS_MAX,
-)
+from penstock.model.limits import MIB, SHARE_WINDOW_OFFSETS_MAX
 from penstock.protocol import penstock_pb2 as pb
 
 
@@ -30,24 +24,15 @@ class LeaseSettings(TypedDict, total=False):
     auto_extend: bool
 
 
-class SharedConsumerSettings(LeaseSettings, total=False):
+class SharedConsumerSettings(LeaseSettings, ReadingSettings, total=False):
     """The settings of `SharedConsumerConfig`, as keywords of `Client.share`."""
 
     group: str
     start: Literal["earliest", "latest"]
-    on_missing_topic: MissingTopic
-    filter: str | None
-    tags: str | Sequence[str]
-    key: bytes | None
-    key_prefix: bytes | None
-    buffer_bytes: int
-    max_wait_ms: int
-    push: bool
-    auto_resume: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedConsumerConfig:
+class SharedConsumerConfig(ReadingConfig):
     """How a group shares messages, and how far a member reads ahead. All members of a group say
     the same of what is the group's; 0 stands for the broker's default."""
 
@@ -58,9 +43,6 @@ class SharedConsumerConfig:
 
     start: Literal["earliest", "latest"] = "earliest"
     """Where the group begins, in partitions that it has never read."""
-
-    on_missing_topic: MissingTopic = "wait"
-    """Where there is no such topic: wait until somebody makes it, make it, or raise."""
 
     lease_ms: int = 0
     """How long a member has for a message before it goes to another."""
@@ -74,60 +56,26 @@ class SharedConsumerConfig:
 
     backoff_ms_max: int = 0
 
-    filter: str | None = None
-    """An expression over headers, key, tag and timestamp."""
-
-    tags: str | Sequence[str] = ()
-    """Only messages with one of these tags."""
-
-    key: bytes | None = None
-    key_prefix: bytes | None = None
-
     prefetch: int = 200
     """Messages held ahead of the reader: kept from others meanwhile."""
 
     buffer_bytes: int = 4 * MIB
     """The most that one answer brings."""
 
-    max_wait_ms: int = 5_000
-    """How long a broker holds a question open while there is nothing."""
-
-    push: bool = False
-    """Have messages pushed by the brokers, instead of asking for them: the loop is the same."""
-
-    auto_resume: bool = True
-    """Let a delivery that a broker parked, because this process did not answer it, go on by
-    itself. Else reading raises Parked, and goes on after `resume`."""
-
     auto_extend: bool = False
     """Extend the leases of messages that the reader has taken and not settled, at half their time,
     for as long as this process lives."""
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.group) <= GROUP_NAME_LENGTH_MAX:
-            raise InvalidConfig(
-                f"The group's name has {len(self.group)} characters: give it 1 to "
-                f"{GROUP_NAME_LENGTH_MAX}."
-            )
+        self.check_reading(self.group)
         if self.start not in ("earliest", "latest"):
             raise InvalidConfig(
                 f"start is {self.start!r}: a shared group begins at 'earliest' or 'latest'."
             )
-        check_missing_topic(self.on_missing_topic)
-        make_filter(self.filter, self.tags, self.key, self.key_prefix)
         for name in ("lease_ms", "attempts_max", "backoff_ms", "backoff_ms_max"):
             if (getattr(self, name) or 0) < 0:
                 raise InvalidConfig(f"{name} is {getattr(self, name)}: it cannot be negative.")
-        if not 1 <= self.prefetch <= SHARE_WINDOW_OFFSETS_MAX:
-            raise InvalidConfig(
-                f"prefetch is {self.prefetch}: it must be from 1 to {SHARE_WINDOW_OFFSETS_MAX}."
-            )
-        if self.buffer_bytes <= 0:
-            raise InvalidConfig(f"buffer_bytes is {self.buffer_bytes}: it must be at least 1.")
-        if not 1 <= self.max_wait_ms <= FETCH_WAIT_MS_MAX:
-            raise InvalidConfig(
-                f"max_wait_ms is {self.max_wait_ms}: it must be from 1 to {FETCH_WAIT_MS_MAX}."
-            )
+        check_range("prefetch", self.prefetch, 1, SHARE_WINDOW_OFFSETS_MAX)
 
     def of_group(self) -> pb.SharedSettings:
         """What all members say alike."""
@@ -137,6 +85,6 @@ class SharedConsumerConfig:
             attempts_max=self.attempts_max,
             backoff_ms=self.backoff_ms,
             backoff_ms_max=self.backoff_ms_max,
-            filter=make_filter(self.filter, self.tags, self.key, self.key_prefix),
+            filter=self.wanted(),
             start_latest=self.start == "latest",
         )

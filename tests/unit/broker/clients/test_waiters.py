@@ -49,6 +49,23 @@ def test_a_long_poll_ends_in_one_way() -> None:
         loop.close()
 
 
+def test_a_long_poll_that_waits_for_the_end_alone_from_now_on_is_told_of_no_time() -> None:
+    loop, waiters = VirtualLoop(), Waiters()
+
+    async def live() -> None:
+        poll = Poll(waiters, 1.0)
+        waiters.on_close(poll, lambda: poll.told.append("ended"))
+        await asyncio.sleep(2)
+        assert poll.told == []
+        waiters.end_waiting()
+        assert poll.told == ["ended"]
+
+    try:
+        loop.run_until_complete(live())
+    finally:
+        loop.close()
+
+
 def test_who_waits_for_the_end_alone_has_no_time() -> None:
     waiters, told = Waiters(), list[str]()
     waiters.on_close("one", lambda: told.append("one"))

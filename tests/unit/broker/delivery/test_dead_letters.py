@@ -71,7 +71,7 @@ async def test_a_message_larger_than_a_batch_may_be_is_buried_compressed() -> No
         async with mq.subscribe("orders", group="g") as consumer:
             request = pb.DeadLetterRequest(group="g", topic="orders", offset=0)
             partition = TopicPartition("orders", 0)
-            await consumer._routes.call_leader(partition, DEAD_LETTER, request)
+            await consumer.ledger._routes.call_leader(partition, DEAD_LETTER, request)
         [letter] = [one async for one in mq.dead_letters.list("g")]
         assert len(letter.value or b"") == BATCH_BYTES_MAX
 

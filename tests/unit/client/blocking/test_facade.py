@@ -20,7 +20,12 @@ from penstock.client.admin.schedules import Schedules
 from penstock.client.admin.topics import Admin
 from penstock.client.blocking import admin
 from penstock.client.blocking.client import BlockingClient
-from penstock.client.blocking.consuming import BlockingConsumer, BlockingSharedConsumer
+from penstock.client.blocking.consuming import (
+    BlockingConsumer,
+    BlockingLeaseLedger,
+    BlockingPlaceLedger,
+    BlockingSharedConsumer,
+)
 from penstock.client.blocking.facade import (
     Facade,
     ScopeFacade,
@@ -35,9 +40,11 @@ from penstock.client.blocking.producing import BlockingProducer, BlockingStagedW
 from penstock.client.client import Client
 from penstock.client.concurrency.loop_thread import LoopThread
 from penstock.client.consuming.consumer import Consumer
+from penstock.client.consuming.ledger import PlaceLedger
 from penstock.client.producing.producer import Producer
 from penstock.client.producing.staged_write import StagedWrite
 from penstock.client.sharing.consumer import SharedConsumer
+from penstock.client.sharing.ledger import LeaseLedger
 from penstock.model.errors import InvalidRequest
 
 FACES: dict[type, type] = {
@@ -46,6 +53,8 @@ FACES: dict[type, type] = {
     StagedWrite: BlockingStagedWrite,
     Consumer: BlockingConsumer,
     SharedConsumer: BlockingSharedConsumer,
+    PlaceLedger: BlockingPlaceLedger,
+    LeaseLedger: BlockingLeaseLedger,
     Admin: admin.BlockingAdmin,
     GroupAdmin: admin.BlockingGroupAdmin,
     ClientAdmin: admin.BlockingClientAdmin,
@@ -61,14 +70,20 @@ MISSING = {
     "Producer.enqueue": "`send` is made of it",
     "Producer.accumulator": "`send` is made of it",
     "Consumer.next_hand": "iterating is made of it",
-    "Consumer.committer": "`acknowledge` is made of it",
-    "Consumer.group_counts_attempts": "`serve` takes it for False where it is not",
+    "PlaceLedger.committer": "`acknowledge` is made of it",
+    "PlaceLedger.group_counts_attempts": "`serve` takes it for False where it is not",
     "SharedConsumer.next_hand": "for `serve`, which asks the one on the loop",
+    "LeaseLedger.open": "for the consumer",
+    "LeaseLedger.close": "for the consumer",
+    "LeaseLedger.settle": "for the consumer",
+    "LeaseLedger.told": "for the consumer",
+    "LeaseLedger.raise_failure": "for the consumer",
+    "LeaseLedger.lost_count": "the consumer tells it",
 }
 
 DIFFERENT = {
-    "Client.consumer": "the source of messages is the facade itself",
-    "Client.share": "the source of messages is the facade itself",
+    "Client.consumer": "what messages call is a facade already",
+    "Client.share": "what messages call is a facade already",
     "Client.serve": "any handler, as it is called in threads",
 }
 

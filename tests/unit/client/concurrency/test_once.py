@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from penstock.client.concurrency.once import Shared
+from penstock.client.concurrency.once import Once
 from penstock.model.errors import ClientClosed, ConnectionLost
 
 
 async def test_all_who_ask_meanwhile_share_one_piece_of_work() -> None:
-    shared: Shared[str, int] = Shared()
+    shared: Once[str, int] = Once()
     gate = asyncio.Event()
     begun = 0
 
@@ -32,7 +32,7 @@ async def test_all_who_ask_meanwhile_share_one_piece_of_work() -> None:
 
 
 async def test_everybody_is_told_of_a_failure() -> None:
-    shared: Shared[str, int] = Shared()
+    shared: Once[str, int] = Once()
 
     async def work() -> int:
         raise ConnectionLost
@@ -44,7 +44,7 @@ async def test_everybody_is_told_of_a_failure() -> None:
 
 
 async def test_closing_tells_those_who_wait() -> None:
-    shared: Shared[str, None] = Shared()
+    shared: Once[str, None] = Once()
     waiting = asyncio.ensure_future(shared.join("key", asyncio.Event().wait))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     await shared.close()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client.concurrency.tasks import TaskScope, all_of
+from penstock.client.concurrency.tasks import TaskScope, all_of, in_parts
 
 
 async def test_closing_ends_what_runs() -> None:
@@ -55,3 +55,19 @@ async def test_when_one_fails_the_others_end_with_it() -> None:
     with pytest.raises(LookupError):
         await all_of(work(number) for number in (1, 2, 3))
     assert asyncio.all_tasks() == before
+
+
+async def test_many_calls_are_made_in_parts_and_answered_in_order() -> None:
+    under_way = most = 0
+
+    async def work(number: int) -> int:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return 2 * number
+
+    assert await in_parts(work, range(250)) == [2 * number for number in range(250)]
+    assert most == 100
+    assert await in_parts(work, []) == []

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection
 import pytest
 
 from penstock.client.config import ClientConfig
-from penstock.client.connection.deliveries import Pushes, PushStream
+from penstock.client.connection.deliveries import Deliveries, DeliveryStream
 from penstock.client.connection.links import Links
 from penstock.model.errors import ConnectionLost, NotLeader, Parked, PenstockError, UnknownStream
 from penstock.net.address import parse_address
@@ -37,11 +37,11 @@ class Bench:
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
         self.links = Links([parse_address(broker.address)], ClientConfig())
-        self.pushes = Pushes(self.links)
+        self.deliveries = Deliveries(self.links)
         self.noted = Noted()
 
-    async def open(self) -> PushStream:
-        return self.pushes.open(await self.links.any_broker(), self.noted)
+    async def open(self) -> DeliveryStream:
+        return self.deliveries.open(await self.links.any_broker(), self.noted)
 
     @property
     def channel(self) -> Channel:
@@ -63,7 +63,7 @@ class Bench:
 async def bench(broker: FakeBroker) -> AsyncIterator[Bench]:
     bench = Bench(broker)
     yield bench
-    bench.pushes.end()
+    bench.deliveries.end()
     await bench.links.close()
 
 
@@ -77,8 +77,8 @@ async def test_a_delivery_that_comes_again_is_answered_and_dropped(bench: Bench)
 
 async def test_what_is_for_no_stream_is_refused(bench: Bench) -> None:
     stream = await bench.open()
-    bench.pushes.close(stream)
-    bench.pushes.close(stream)
+    bench.deliveries.close(stream)
+    bench.deliveries.close(stream)
     with pytest.raises(UnknownStream):
         await bench.deliver(stream.number, 1)
     with pytest.raises(UnknownStream):
@@ -98,4 +98,4 @@ async def test_a_stream_hears_of_its_end_once(bench: Bench) -> None:
     assert second.number != first.number
     bench.channel.connection.abort()
     await bench.broker.until(lambda: bench.noted.told == [ConnectionLost])
-    bench.pushes.close(second)
+    bench.deliveries.close(second)

@@ -224,12 +224,12 @@ async def test_too_much_posted_from_another_thread_is_told_by_the_next(
     monkeypatch.setattr("penstock.client.consuming.progress.ACKNOWLEDGED_AHEAD_MAX", 3)
     async with mq.subscribe("orders", group="billing") as consumer:
         messages = await consumer.fetch(max_messages=10)
-        assert consumer.committer.post(messages[1]), "the first has the loop woken"
-        assert not consumer.committer.post(messages[2])
+        assert consumer.ledger.committer.post(messages[1]), "the first has the loop woken"
+        assert not consumer.ledger.committer.post(messages[2])
         for message in messages[3:]:
-            consumer.committer.post(message)
-        await consumer.committer.commit()
-        assert consumer.committer.post(messages[9]), "and the first after a commit"
+            consumer.ledger.committer.post(message)
+        await consumer.ledger.committer.commit()
+        assert consumer.ledger.committer.post(messages[9]), "and the first after a commit"
         with pytest.raises(Busy, match="offset 0"):
             await messages[0].ack()
 
@@ -260,7 +260,7 @@ async def test_what_is_skipped_does_not_overtake_what_is_not_acknowledged(
         waiting = asyncio.create_task(consumer.fetch())
         await orders.until(lambda: consumer.position(ORDERS) == 110)
         await second.ack()
-        await consumer.committer.commit()
+        await consumer.ledger.committer.commit()
         assert orders.offsets["billing"][ORDERS] == 103
         await first.ack()
         await orders.until(lambda: orders.offsets["billing"].get(ORDERS) == 110)

@@ -11,10 +11,11 @@ from penstock.client.client import Client
 from penstock.client.config import ClientConfig
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import Routes
-from penstock.client.consuming.batch_feed import BatchFeed, Chunk, FeedConfig
+from penstock.client.consuming.batch_feed import BatchFeed, Chunk
 from penstock.client.consuming.fetcher import Fetcher
+from penstock.client.consuming.settings import ConsumerConfig
 from penstock.client.consuming.starts import OutOfRange
-from penstock.client.reading.asked import Asked
+from penstock.client.reading.asked import AskedSource
 from penstock.model.errors import (
     Busy,
     ClientClosed,
@@ -58,11 +59,13 @@ class Bench:
         *,
         buffer_bytes: int = 10_000,
         on_out_of_range: OutOfRange = "earliest",
-        filter_: pb.Filter | None = None,
+        filter_: str | None = None,
     ) -> Fetcher:
         self.fetcher = Fetcher(
-            Asked(self.routes, self.config),
-            FeedConfig(buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_),
+            AskedSource(self.routes, self.config),
+            ConsumerConfig(
+                buffer_bytes=buffer_bytes, on_out_of_range=on_out_of_range, filter=filter_
+            ),
         )
         return self.fetcher
 
@@ -320,7 +323,7 @@ async def test_many_readers_share_the_connection(broker: FakeBroker, mq: Client)
 
 # --- with a filter -----------------------------------------------------------------------------
 
-SOME = pb.Filter(expression="price > 10")
+SOME = "price > 10"
 
 
 async def test_what_a_filter_leaves_out_is_gone_past(broker: FakeBroker, bench: Bench) -> None:

@@ -129,7 +129,7 @@ async def test_a_served_message_that_keeps_failing_is_a_dead_letter() -> None:
 
 async def test_a_broker_buries_nothing_of_its_own_and_nothing_that_is_not_there() -> None:
     async with orders(1) as (mq, consumer, _):
-        routes = consumer._routes
+        routes = consumer.ledger._routes
         for offset in (1, 2**62, -1):
             request = pb.DeadLetterRequest(group="billing", topic="orders", offset=offset)
             await routes.call_leader(TopicPartition("orders", 0), DEAD_LETTER, request)

@@ -358,7 +358,7 @@ async def test_a_commit_that_comes_too_late_is_no_commit(orders: FakeBroker, mq:
         with pytest.raises(PartitionLost, match="not its own"):
             await consumer.commit()
         orders.script[COMMIT].append(PartitionLost("orders-0 is not its own."))
-        consumer.committer.wake()
+        consumer.ledger.committer.wake()
         await orders.until(lambda: orders.offsets["billing"].get(place_of(messages)) == 10)
         await messages[-1].ack()
         (message, *_) = await consumer.fetch()
@@ -380,7 +380,7 @@ async def test_nothing_is_committed_while_a_member_leaves(orders: FakeBroker, mq
         await orders.until(lambda: bool(orders.held))
         for message in messages:
             await message.ack()
-        committing = asyncio.ensure_future(consumer.committer.commit())
+        committing = asyncio.ensure_future(consumer.ledger.committer.commit())
         for _ in range(20):
             await asyncio.sleep(0)
         assert orders.count(COMMIT) == 0

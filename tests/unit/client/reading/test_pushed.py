@@ -13,7 +13,7 @@ import pytest
 import penstock
 from penstock import Client, Consumer
 from penstock.broker.broker import Broker
-from penstock.client.reading.pushed import Pushed
+from penstock.client.reading.pushed import PushedSource
 from penstock.model.errors import InvalidConfig, Parked, UnknownTopic
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
@@ -231,4 +231,4 @@ async def test_settings_that_make_no_sense_are_refused() -> None:
         await raw.create("orders")
         with pytest.raises(InvalidConfig, match="push_messages is 0"):
             mq.consumer("orders", push=True, push_messages=0)
-        assert isinstance(mq.consumer("orders", push=True)._fetcher.source, Pushed)
+        assert isinstance(mq.consumer("orders", push=True)._fetcher.source, PushedSource)

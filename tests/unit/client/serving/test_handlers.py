@@ -154,10 +154,9 @@ def loop() -> Iterator[TellingLoop]:
 @pytest.fixture
 def source(loop: TellingLoop) -> FromThreads:
     async def make() -> FromThreads:
-        return FromThreads()
+        return FromThreads(Consumer())
 
     source = loop.run_until_complete(make())
-    source.consumer = Consumer()
     loop.was_called.clear()
     return source
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.client.reading.ledger import Coordinates
 from penstock.client.sharing.buffer import Hold, LeaseBuffer
-from penstock.client.sharing.keeper import LeaseKeeper, Place
+from penstock.client.sharing.keeper import LeaseKeeper
 from penstock.client.sharing.settler import EXTEND, RELEASE, Kind, Outcome
 from penstock.model.ids import TopicPartition
 from penstock.records import decode_messages
@@ -17,11 +18,11 @@ JOBS = TopicPartition("jobs", 0)
 class Bench:
     def __init__(self, *, extends: bool = True) -> None:
         self.buffer = LeaseBuffer(10, {})
-        self.held: dict[Place, Hold] = {}
+        self.held: dict[Coordinates, Hold] = {}
         self.settled: list[tuple[int, Kind]] = []
         self.keeper = LeaseKeeper(self.buffer, self.held, self._settle, extends=extends)
 
-    def _settle(self, partition: TopicPartition, offset: int, outcome: Outcome) -> None:
+    def _settle(self, partition: tuple[str, int], offset: int, outcome: Outcome) -> None:
         assert partition == JOBS
         self.settled.append((offset, outcome.kind))
 

@@ -17,7 +17,7 @@ import penstock
 from penstock import Client
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import Routes
-from penstock.client.reading.asked import Asked
+from penstock.client.reading.asked import AskedSource
 from penstock.client.sharing.buffer import LeaseBuffer
 from penstock.client.sharing.consumer import SharedConsumer
 from penstock.client.sharing.lease_feed import LeaseFeed
@@ -292,7 +292,7 @@ class Bench:
         config = ClientConfig(retry_backoff_ms=1, retry_backoff_ms_max=1)
         feeds: dict[tuple[str, int], LeaseFeed] = {}
         self.buffer = LeaseBuffer(10, feeds)
-        self.source = Asked(cast(Routes, self.leader), config)
+        self.source = AskedSource(cast(Routes, self.leader), config)
         settings = SharedConsumerConfig(group="g")
         self.feed = feeds[JOBS] = LeaseFeed(
             JOBS, "a", settings, self.source, self.buffer, None, self.failures.append

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consuming.consumer import ConsumerConfig
-from penstock.client.consuming.filters import make_filter
+from penstock.client.consuming.settings import ConsumerConfig
+from penstock.client.reading.filters import make_filter
 from penstock.model.errors import InvalidConfig
 from penstock.protocol import penstock_pb2 as pb
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client.client import Client, connect
-from penstock.client.consuming import missing_topics
+from penstock.client.reading import missing_topics
 from penstock.model.errors import InvalidConfig, UnknownTopic
 from penstock.records import Message
 from tests.kit.broker.running import running
