@@ -1,6 +1,6 @@
 """Whole clusters of the real code under faults of machines, disks, networks and people, from seeds.
 
-What must hold is in `tests.kit.simulation.checkers`, one function for each promise. A seed
+What must hold is in `tests.kit.simulation.clusters.checkers`, one function for each promise. A seed
 that fails says how to see it again; `make sim SEEDS=2000` runs more of them.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from tests.kit.runs import tiers
-from tests.kit.simulation.run import Outcome, run_seed
+from tests.kit.simulation.clusters.run import Outcome, run_seed
 
 # Drawn by the commit; and those that are always the same, of which each run has a slice.
 DRAWN = 40

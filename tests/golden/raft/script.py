@@ -40,7 +40,7 @@ from penstock.raft.messages import (
 )
 from penstock.raft.state import SavedState, Timing
 from penstock.raft.terms import TermHistory
-from tests.kit.raft.disk import Batch, Disk
+from tests.kit.simulation.raft.disk import Batch, Disk
 
 TIMING = Timing(election_ms=100, retry_ms=30)
 DELAY_MS = 50

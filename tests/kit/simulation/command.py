@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.kit.simulation.clusters.run import Outcome, run_seed
 from tests.kit.simulation.many import Failed, Summary, run_many
-from tests.kit.simulation.run import Outcome, run_seed
 from tests.kit.simulation.trace import Trace
 
 

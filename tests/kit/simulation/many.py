@@ -15,7 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from tests.kit.simulation.run import Outcome, replay_command, run_seed
+from tests.kit.simulation.clusters.run import Outcome, replay_command, run_seed
 
 _HOUR_MS: Final = 3_600_000
 _SEEDS_AT_ONCE: Final = 5

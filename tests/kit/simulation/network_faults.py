@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.kit.simulation.cluster import Cluster
+from tests.kit.simulation.clusters.cluster import Cluster
 
 
 class NetworkFaults:

@@ -2,10 +2,9 @@
 
 The shell is the smallest that obeys the contract of `raft.core` and is as unreliable as it allows:
 a message may be late, lost, doubled or overtaken; saving and flushing take time; a node may crash
-right after it said something. All of it comes from one seed. Not the disk
-(`tests.kit.raft.disk`), the faults (`tests.kit.raft.chaos`) and not what must hold
-(`tests.kit.raft.checkers`). The invariant: a message leaves, and a byte is written, only when the
-state that it follows from is saved.
+right after it said something. All of it comes from one seed. Not the disk (`disk`), the faults
+(`chaos`) and not what must hold (`checkers`). The invariant: a message leaves, and a byte is
+written, only when the state that it follows from is saved.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.state import SavedState, Timing
-from tests.kit.raft.disk import Batch, Disk
+from tests.kit.simulation.raft.disk import Batch, Disk
 
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
@@ -50,7 +49,7 @@ class Heartbeat:
 
 
 class Observer(Protocol):
-    """Who looks at everything that happens: see `tests.kit.raft.checkers`."""
+    """Who looks at everything that happens: see `tests.kit.simulation.raft.checkers`."""
 
     def on_step(self, server: Server) -> None: ...
 

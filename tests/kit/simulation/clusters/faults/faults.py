@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tests.kit.simulation.changes import Changes
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.disk_faults import DiskFaults
-from tests.kit.simulation.machine_faults import MachineFaults
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.faults.changes import Changes
+from tests.kit.simulation.clusters.faults.disks import DiskFaults
+from tests.kit.simulation.clusters.faults.machines import MachineFaults
+from tests.kit.simulation.clusters.faults.relay import Relay
 from tests.kit.simulation.network_faults import NetworkFaults
-from tests.kit.simulation.relay import Relay
 
 Fault = Callable[[], None]
 

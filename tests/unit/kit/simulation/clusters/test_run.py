@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.kit.simulation import run as run_module
-from tests.kit.simulation.checkers import Violation
-from tests.kit.simulation.run import Run, run_seed
+from tests.kit.simulation.clusters import run as run_module
+from tests.kit.simulation.clusters.checkers import Violation
+from tests.kit.simulation.clusters.run import Run, run_seed
 from tests.kit.simulation.trace import Trace
 
 SEED = 2
@@ -30,7 +30,9 @@ def test_another_seed_is_another_run() -> None:
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_how_a_process_hashes_is_no_part_of_it(hash_seed: str) -> None:
-    command = f"from tests.kit.simulation.run import run_seed; print(run_seed({SEED}).digest)"
+    command = (
+        f"from tests.kit.simulation.clusters.run import run_seed; print(run_seed({SEED}).digest)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", command],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},

@@ -1,4 +1,4 @@
-"""What must hold in a cluster of `tests.kit.raft.cluster`, whatever happens to it.
+"""What must hold in a cluster of `tests.kit.simulation.raft.cluster`, whatever happens to it.
 
 One function for each promise of Raft (paper, figure 3) and of ours; each raises an AssertionError
 that says which node and which offset. `Checkers` looks at every step, and remembers what was ever
@@ -12,8 +12,8 @@ from itertools import combinations
 
 from penstock.raft.membership import MembershipAt, Node
 from penstock.raft.terms import TermHistory
-from tests.kit.raft.cluster import Cluster, Server
-from tests.kit.raft.disk import Batch
+from tests.kit.simulation.raft.cluster import Cluster, Server
+from tests.kit.simulation.raft.disk import Batch
 
 LOG_MATCHING_EVERY_STEPS = 200
 

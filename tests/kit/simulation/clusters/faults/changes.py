@@ -10,10 +10,10 @@ from random import Random
 from typing import Final
 
 from penstock.raft.membership import Membership
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.machine import Machine
-from tests.kit.simulation.plan import PartitionPlan
-from tests.kit.simulation.served import Served
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.plan import PartitionPlan
+from tests.kit.simulation.clusters.served import Served
 
 # How long a topic that is to be deleted is given to have something on its way.
 _CALLS_MS_MAX: Final = 600

@@ -11,10 +11,10 @@ from typing import Protocol
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
 from tests.kit.simulated_disk import SimulatedDisk
-from tests.kit.simulation.history import History
+from tests.kit.simulation.clusters.history import History
+from tests.kit.simulation.clusters.observer import Observer
+from tests.kit.simulation.clusters.plan import PartitionPlan, Plan
 from tests.kit.simulation.network import Network
-from tests.kit.simulation.observer import Observer
-from tests.kit.simulation.plan import PartitionPlan, Plan
 from tests.kit.simulation.timeline import Timeline, VirtualClock
 from tests.kit.simulation.trace import Trace
 

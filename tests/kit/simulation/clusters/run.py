@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from tests.kit.simulation import checkers
-from tests.kit.simulation.clients import IdempotentProducer
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.faults import Faults
-from tests.kit.simulation.operators import is_ailing
-from tests.kit.simulation.plan import PartitionPlan, draw_plan
-from tests.kit.simulation.served import Served
+from tests.kit.simulation.clusters import checkers
+from tests.kit.simulation.clusters.clients import IdempotentProducer
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.faults.faults import Faults
+from tests.kit.simulation.clusters.operators import is_ailing
+from tests.kit.simulation.clusters.plan import PartitionPlan, draw_plan
+from tests.kit.simulation.clusters.served import Served
 from tests.kit.simulation.trace import Trace
 
 TURMOIL_MS: Final = 30_000

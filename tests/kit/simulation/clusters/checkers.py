@@ -13,8 +13,8 @@ from itertools import combinations, pairwise
 
 from penstock.raft.membership import Membership, Node
 from penstock.raft.terms import TermHistory
-from tests.kit.simulation.copies import Copy, Fact, HeldBatch
-from tests.kit.simulation.messages import is_message, origin
+from tests.kit.simulation.clusters.copies import Copy, Fact, HeldBatch
+from tests.kit.simulation.clusters.messages import is_message, origin
 
 
 class Violation(AssertionError):

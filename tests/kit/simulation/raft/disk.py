@@ -1,4 +1,4 @@
-"""The disk of one node of `tests.kit.raft.cluster`: a log of batches, and the state it saved.
+"""The disk of one node of a cluster of consensus alone: a log of batches, and the state it saved.
 
 As unreliable as the contract of `raft.core` allows: a crash takes any part of what was not flushed,
 and may bring back what was dropped. The invariant: what is flushed, saved or cut stays so.

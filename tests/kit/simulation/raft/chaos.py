@@ -1,11 +1,11 @@
-"""Faults, by chance, to a cluster of `tests.kit.raft.cluster`; a run is a seed.
+"""Faults, by chance, to a cluster of `tests.kit.simulation.raft.cluster`; a run is a seed.
 
 Crashes and restarts, cuts in one or both directions, loss, doubling, slow networks and disks,
 retention, changes of membership, transfers, and clients that propose all the while. At the end
 everything is mended, and the cluster must be available and its copies equal. Not what must hold on
-the way: that is `tests.kit.raft.checkers`. Of many seeds, from a shell:
+the way: that is `tests.kit.simulation.raft.checkers`. Of many seeds, from a shell:
 
-    python -m tests.kit.raft.chaos 0 5000
+    python -m tests.kit.simulation.raft.chaos 0 5000
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from itertools import count
 from random import Random
 
 from penstock.raft.membership import Membership, Node
-from tests.kit.raft.checkers import (
+from tests.kit.simulation.raft.checkers import (
     Checkers,
     check_acknowledged_is_committed,
     check_available,
     check_log_matching,
 )
-from tests.kit.raft.cluster import Cluster, Server
+from tests.kit.simulation.raft.cluster import Cluster, Server
 
 TURMOIL_MS = 30_000
 # Thirteen elections' time; the slowest of some hundred runs took less than half of it.
@@ -235,7 +235,7 @@ def run_seed(seed: int) -> Outcome:
     try:
         return Chaos(seed).run()
     except Exception as error:
-        error.add_note(f"seed {seed}: python -m tests.kit.raft.chaos {seed} {seed + 1}")
+        error.add_note(f"seed {seed}: python -m tests.kit.simulation.raft.chaos {seed} {seed + 1}")
         raise
 
 
