@@ -22,9 +22,9 @@ _STEP_MS: Final = 20
 class Timeline:
     """Of one run."""
 
-    def __init__(self, seed: int, trace: Trace) -> None:
+    def __init__(self, random: Random, trace: Trace) -> None:
         self.now_ms = 0
-        self.random = Random(f"world {seed}")
+        self.random = random
         self.trace = trace
         self.events = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []

@@ -23,7 +23,9 @@ from tests.kit.simulation.raft.checkers import (
     check_available,
     check_log_matching,
 )
-from tests.kit.simulation.raft.cluster import Cluster, Server
+from tests.kit.simulation.raft.cluster import GOOD_DISK_DELAY_MS_MAX, Cluster, Server
+from tests.kit.simulation.timeline import Timeline
+from tests.kit.simulation.trace import Trace
 
 TURMOIL_MS = 30_000
 # Thirteen elections' time; the slowest of some hundred runs took less than half of it.
@@ -51,8 +53,11 @@ class Chaos:
         nodes = [Node(broker, 1) for broker in range(1, servers + 1)]
         voters = self.random.choice((servers, servers, self.random.randint(1, servers)))
         membership = Membership(frozenset(nodes[:voters]))
-        self.cluster = Cluster(seed, servers, membership, self.checkers)
+        self.timeline = Timeline(Random(seed), Trace())
+        self.cluster = Cluster(self.timeline, servers, membership, self.checkers)
+        self._network = self.cluster.network
         self._payloads = count()
+        self._make_better()
         self._faults = self._weights()
         if self.random.random() < 0.25:
             self._begin_storm()
@@ -61,16 +66,16 @@ class Chaos:
         for server in self.cluster.servers.values():
             server.start()
         until_ms = TURMOIL_MS
-        while self.cluster.now_ms < until_ms:
+        while self.timeline.now_ms < until_ms:
             self._strike()
-            self.cluster.run_until(self.cluster.now_ms + self.random.choice((5, 30, 100, 600)))
+            self.timeline.run_for(self.random.choice((5, 30, 100, 600)))
         self._mend()
         check_available(self.cluster, self.checkers, self._payloads, HEALING_MS_MAX)
         check_log_matching(self.checkers.servers)
         check_acknowledged_is_committed(self.checkers)
         committed = self.checkers.committed
         return Outcome(
-            simulated_ms=self.cluster.now_ms,
+            simulated_ms=self.timeline.now_ms,
             terms=len(self.checkers.leaders),
             acknowledged=len(self.checkers.acknowledged),
             changes=sum(batch.place.membership is not None for batch in committed),
@@ -149,13 +154,13 @@ class Chaos:
             self._change_membership()
         else:
             self._propose()
-        self.cluster.run_until(self.cluster.now_ms + self.random.randint(0, 40))
-        nodes = set(self.cluster.servers)
+        self.timeline.run_for(self.random.randint(0, 40))
+        brokers = self._brokers()
         for leader in leaders:
-            others = sorted(nodes - {leader.node})
+            others = [broker for broker in brokers if broker != leader.node.broker]
             company = self.random.choice((0, 0, self.random.randint(0, len(others))))
-            some = {leader.node, *self.random.sample(others, company)}
-            self._cut_between(sorted(some), sorted(nodes - some))
+            some = {leader.node.broker, *self.random.sample(others, company)}
+            self._network.cut_between(sorted(some), sorted(set(brokers) - some))
 
     def _hurry(self) -> None:
         """Nodes lose patience, several at once: so that they campaign against each other."""
@@ -164,33 +169,30 @@ class Chaos:
                 server.lose_patience()
 
     def _split(self) -> None:
-        nodes = list(self.cluster.servers)
-        self.random.shuffle(nodes)
-        half = self.random.randint(0, len(nodes))
-        self._cut_between(nodes[:half], nodes[half:])
-
-    def _cut_between(self, some: list[Node], others: list[Node]) -> None:
-        for one in some:
-            for other in others:
-                self.cluster.cut |= {(one, other), (other, one)}
+        brokers = self._brokers()
+        self.random.shuffle(brokers)
+        half = self.random.randint(0, len(brokers))
+        self._network.cut_between(brokers[:half], brokers[half:])
 
     def _cut_one_way(self) -> None:
-        self.cluster.cut.add((self._any().node, self._any().node))
+        self._network.cut_one_way(self._any().node.broker, self._any().node.broker)
 
     def _heal(self) -> None:
-        self.cluster.cut.clear()
+        self._network.cuts.clear()
 
     def _make_worse(self) -> None:
-        self.cluster.loss = self.random.choice((0.05, 0.3))
-        self.cluster.doubling = self.random.choice((0.05, 0.3))
-        self.cluster.delay_ms_max = self.random.choice((20, 100))
+        self._network.loss = self.random.choice((0.05, 0.3))
+        self._network.doubling = self.random.choice((0.05, 0.3))
+        self._network.delay_ms_max = self.random.choice((20, 100))
         self.cluster.disk_delay_ms_max = self.random.choice((10, 50, 200))
         self.cluster.brittleness = self.random.choice((0.0, 0.01, 0.1))
 
     def _make_better(self) -> None:
-        self.cluster.loss = self.cluster.doubling = self.cluster.brittleness = 0.0
-        self.cluster.delay_ms_max = 20
-        self.cluster.disk_delay_ms_max = 10
+        self._network.make_better()
+        self._network.overtaking = 0.1
+        self._network.delay_ms_max = 20
+        self.cluster.brittleness = 0.0
+        self.cluster.disk_delay_ms_max = GOOD_DISK_DELAY_MS_MAX
 
     def _drop(self) -> None:
         self._any().drop_before(self.random.random())
@@ -225,6 +227,9 @@ class Chaos:
         self._heal()
         self._make_better()
         self._start_all()
+
+    def _brokers(self) -> list[int]:
+        return [node.broker for node in self.cluster.servers]
 
     def _any(self) -> Server:
         return self.random.choice(list(self.cluster.servers.values()))

@@ -171,7 +171,9 @@ def check_available(
             server.propose(next(payloads))
         return not any(batch.payload > first for batch in checkers.acknowledged)
 
-    assert cluster.run_while(is_missing, limit_ms), f"no batch acknowledged within {limit_ms} ms"
+    assert cluster.timeline.run_while(is_missing, limit_ms), (
+        f"no batch acknowledged within {limit_ms} ms"
+    )
 
     def differs() -> bool:
         if len(cluster.leaders) != 1:
@@ -184,4 +186,4 @@ def check_available(
         commits = {copy.raft.state.commit_offset for copy in copies if copy.raft is not None}
         return ends | commits != {leader.disk.end_offset}
 
-    assert cluster.run_while(differs, limit_ms), f"copies differ after {limit_ms} ms"
+    assert cluster.timeline.run_while(differs, limit_ms), f"copies differ after {limit_ms} ms"

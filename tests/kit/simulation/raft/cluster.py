@@ -9,12 +9,9 @@ written, only when the state that it follows from is saved.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
-from random import Random
 from typing import Protocol, assert_never
 
 from penstock.raft.core import Raft
@@ -31,11 +28,14 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.state import SavedState, Timing
+from tests.kit.simulation.network import Network
 from tests.kit.simulation.raft.disk import Batch, Disk
+from tests.kit.simulation.timeline import Timeline
 
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
 HEARTBEAT_MS = 60
+GOOD_DISK_DELAY_MS_MAX = 10
 NOOP = -1
 
 
@@ -112,12 +112,12 @@ class Server:
     def _tick(self, incarnation: int) -> None:
         if incarnation == self.incarnation:
             self.do(lambda raft: raft.on_time(self._cluster.now_ms))
-            self._cluster.after(TICK_MS, lambda: self._tick(incarnation))
+            self._cluster.timeline.after(TICK_MS, lambda: self._tick(incarnation))
 
     def _beat(self, incarnation: int) -> None:
         if incarnation == self.incarnation:
             self.do(self._send_heartbeats)
-            self._cluster.after(HEARTBEAT_MS, lambda: self._beat(incarnation))
+            self._cluster.timeline.after(HEARTBEAT_MS, lambda: self._beat(incarnation))
 
     # --- one thing after the other ---------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Server:
         raft.state.is_unsaved = False
         saved = raft.state.saved
         incarnation = self.incarnation
-        self._cluster.after(
+        self._cluster.timeline.after(
             self._cluster.disk_delay_ms(), lambda: self._on_saved(incarnation, saved)
         )
 
@@ -177,7 +177,7 @@ class Server:
             self._cluster.send(self.node, node, message)
         if raft.state.outbox and self._cluster.random.random() < self._cluster.brittleness:
             incarnation = self.incarnation
-            self._cluster.after(0, lambda: self._crash_and_start(incarnation))
+            self._cluster.timeline.after(0, lambda: self._crash_and_start(incarnation))
         raft.state.outbox.clear()
         self._flush()
         self._acknowledge(raft)
@@ -189,7 +189,9 @@ class Server:
         self._is_flushing = True
         began = (self.incarnation, self.disk.cuts)
         offset = self.disk.end_offset
-        self._cluster.after(self._cluster.disk_delay_ms(), lambda: self._on_flushed(began, offset))
+        self._cluster.timeline.after(
+            self._cluster.disk_delay_ms(), lambda: self._on_flushed(began, offset)
+        )
 
     def _on_flushed(self, began: tuple[int, int], offset: int) -> None:
         if began[0] != self.incarnation:
@@ -340,50 +342,30 @@ class Server:
 
 
 class Cluster:
-    """The servers, the time and the network between them."""
+    """The servers, the time and the network between them, where they are known by their brokers."""
 
-    def __init__(self, seed: int, servers: int, membership: Membership, observer: Observer) -> None:
-        self.random = Random(seed)
-        self.now_ms = 0
+    def __init__(
+        self, timeline: Timeline, servers: int, membership: Membership, observer: Observer
+    ) -> None:
+        self.timeline = timeline
+        self.random = timeline.random
+        self.network = Network(timeline, keeps_order=False)
         self.observer = observer
-        self.steps = 0
-        # One way: from, to.
-        self.cut: set[tuple[Node, Node]] = set()
-        self.loss = 0.0
-        self.doubling = 0.0
-        self.delay_ms_max = 20
         # How often a node crashes right after it said something.
         self.brittleness = 0.0
-        self.disk_delay_ms_max = 10
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
+        self.disk_delay_ms_max = GOOD_DISK_DELAY_MS_MAX
         nodes = [Node(broker, 1) for broker in range(1, servers + 1)]
         self.servers = {node: Server(self, node, Disk(membership)) for node in nodes}
+
+    @property
+    def now_ms(self) -> int:
+        return self.timeline.now_ms
 
     @property
     def leaders(self) -> list[Server]:
         """Who thinks it leads: more than one, while an old one does not know of the new."""
         alive = (server for server in self.servers.values() if server.raft is not None)
         return [server for server in alive if server.raft and server.raft.leading is not None]
-
-    def after(self, delay_ms: int, event: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), event))
-
-    def run_until(self, now_ms: int) -> None:
-        while self._events and self._events[0][0] <= now_ms:
-            self.now_ms, _, event = heapq.heappop(self._events)
-            self.steps += 1
-            event()
-        self.now_ms = now_ms
-
-    def run_while(self, condition: Callable[[], bool], limit_ms: int) -> bool:
-        """Whether it became false in time."""
-        by_ms = self.now_ms + limit_ms
-        while condition():
-            if self.now_ms >= by_ms:
-                return False
-            self.run_until(self.now_ms + TICK_MS)
-        return True
 
     def disk_delay_ms(self) -> int:
         return self.random.randint(0, self.disk_delay_ms_max)
@@ -395,22 +377,9 @@ class Cluster:
         message: Message | Heartbeat,
         batches: tuple[Batch, ...] = (),
     ) -> None:
-        if (sender, receiver) in self.cut or self.random.random() < self.loss:
-            return
-        copies = 2 if self.random.random() < self.doubling else 1
-        for _ in range(copies):
-            # One in ten is late by a factor: it is overtaken.
-            factor = 10 if self.random.random() < 0.1 else 1
-            delay_ms = self.random.randint(1, self.delay_ms_max) * factor
-            self.after(delay_ms, lambda: self._deliver(sender, receiver, message, batches))
-
-    def _deliver(
-        self,
-        sender: Node,
-        receiver: Node,
-        message: Message | Heartbeat,
-        batches: tuple[Batch, ...],
-    ) -> None:
-        if (sender, receiver) not in self.cut:
-            server = self.servers[receiver]
-            server.do(lambda raft: server.handle(raft, sender, message, batches))
+        server = self.servers[receiver]
+        self.network.carry_loosely(
+            sender.broker,
+            receiver.broker,
+            lambda: server.do(lambda raft: server.handle(raft, sender, message, batches)),
+        )
