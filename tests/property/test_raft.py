@@ -26,7 +26,7 @@ from penstock.raft.messages import (
 from penstock.raft.state import SavedState, Timing
 from penstock.raft.terms import TermHistory
 from tests.kit.runs.tiers import seeds
-from tests.kit.simulation.raft.chaos import run_seed
+from tests.kit.simulation.raft.run import run_seed
 
 SEEDS = 200
 ASKED_FOR = os.environ.get("PENSTOCK_RAFT_SEEDS", "")

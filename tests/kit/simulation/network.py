@@ -22,12 +22,15 @@ Deliver = Callable[[], None]
 class Network:
     """Of one run."""
 
-    def __init__(self, timeline: Timeline, *, keeps_order: bool = True) -> None:
+    def __init__(
+        self, timeline: Timeline, *, keeps_order: bool = True, overtaking: float = 0.0
+    ) -> None:
         """keeps_order: of what is carried loosely only the late ones are overtaken; or else it is
-        as chance has it."""
+        as chance has it. overtaking: how often something is late where nothing is wrong."""
         self._timeline = timeline
         self._random = timeline.random
         self._keeps_order = keeps_order
+        self._good_overtaking = overtaking
         # From, to.
         self.cuts: set[tuple[int, int]] = set()
         # When the last thing on a link arrives.
@@ -40,7 +43,8 @@ class Network:
         self.make_better()
 
     def make_better(self) -> None:
-        self.loss = self.doubling = self.damage = self.overtaking = 0.0
+        self.loss = self.doubling = self.damage = 0.0
+        self.overtaking = self._good_overtaking
         self.delay_ms_max = GOOD_DELAY_MS_MAX
 
     # --- who hears whom --------------------------------------------------------------------------

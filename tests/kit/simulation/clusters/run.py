@@ -12,13 +12,12 @@ from typing import Final
 from tests.kit.simulation.clusters import checkers
 from tests.kit.simulation.clusters.clients import IdempotentProducer
 from tests.kit.simulation.clusters.cluster import Cluster
-from tests.kit.simulation.clusters.faults.faults import Faults
 from tests.kit.simulation.clusters.operators import is_ailing
 from tests.kit.simulation.clusters.plan import PartitionPlan, draw_plan
 from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.clusters.turmoil import Turmoil
 from tests.kit.simulation.trace import Trace
 
-TURMOIL_MS: Final = 30_000
 # Ten elections' time, until all that waits is acknowledged.
 AVAILABLE_MS_MAX: Final = 8_000
 # Until copies are where they are to be, and equal.
@@ -48,7 +47,7 @@ class Run:
     def __init__(self, seed: int, trace: Trace) -> None:
         self.seed = seed
         self.cluster = Cluster(draw_plan(seed), seed, trace)
-        self._faults = Faults(self.cluster, seed)
+        self._turmoil = Turmoil(self.cluster, seed)
         self._trace = trace
 
     def run(self) -> Outcome:
@@ -57,10 +56,8 @@ class Run:
             cluster.start()
             cluster.operator.begin()
             cluster.add_clients()
-            while timeline.now_ms < TURMOIL_MS:
-                self._faults.strike()
-                timeline.run_for(timeline.random.choice((5, 30, 100, 600)))
-            self._faults.mend()
+            self._turmoil.rage()
+            self._turmoil.mend()
             mended_ms = timeline.now_ms
             self._until_available()
             available_ms = timeline.now_ms

@@ -3,7 +3,7 @@
 The shell is the smallest that obeys the contract of `raft.core` and is as unreliable as it allows:
 a message may be late, lost, doubled or overtaken; saving and flushing take time; a node may crash
 right after it said something. All of it comes from one seed. Not the disk (`disk`), the faults
-(`chaos`) and not what must hold (`checkers`). The invariant: a message leaves, and a byte is
+(`turmoil`) and not what must hold (`checkers`). The invariant: a message leaves, and a byte is
 written, only when the state that it follows from is saved.
 """
 
@@ -349,7 +349,7 @@ class Cluster:
     ) -> None:
         self.timeline = timeline
         self.random = timeline.random
-        self.network = Network(timeline, keeps_order=False)
+        self.network = Network(timeline, keeps_order=False, overtaking=0.1)
         self.observer = observer
         # How often a node crashes right after it said something.
         self.brittleness = 0.0

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.kit.simulation.clusters import run as run_module
+from tests.kit.simulation import faults
 from tests.kit.simulation.clusters.checkers import Violation
 from tests.kit.simulation.clusters.run import Run, run_seed
 from tests.kit.simulation.trace import Trace
@@ -48,7 +48,7 @@ def test_a_failure_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> 
         raise Violation("by hand")
 
     monkeypatch.setattr(Run, "_until_available", fail)
-    monkeypatch.setattr(run_module, "TURMOIL_MS", 100)
+    monkeypatch.setattr(faults, "TURMOIL_MS", 100)
     with pytest.raises(Violation) as caught:
         run_seed(17)
     assert caught.value.__notes__ == ["Replay it: python -m tests.kit.simulation --seed 17 --trace"]
