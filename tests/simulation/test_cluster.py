@@ -1,6 +1,6 @@
 """Whole clusters of the real code under faults of machines, disks, networks and people, from seeds.
 
-What must hold is in `tests.kit.simulation.clusters.checkers`, one function for each promise. A seed
+What must hold is in `tests.kit.simulation.checkers`, one function for each promise. A seed
 that fails says how to see it again; `make sim SEEDS=2000` runs more of them.
 """
 

@@ -53,7 +53,7 @@ class ScriptedNode:
 
     def __init__(self, script: RaftScript, node: Node, membership: Membership) -> None:
         self.node = node
-        self.disk = Disk(membership)
+        self.disk = Disk(node, membership)
         self.raft: Raft | None = None
         self.is_slow = False
         self._script = script

@@ -14,11 +14,11 @@ from penstock.model.ids import PartitionId
 from penstock.raft.core import Raft
 from penstock.raft.membership import Node
 from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk
-from tests.kit.simulation.clusters import checkers
-from tests.kit.simulation.clusters.checkers import Truth, Violation
+from tests.kit.simulation import checkers
+from tests.kit.simulation.checkers import Truth, Violation
 from tests.kit.simulation.clusters.history import History
-from tests.kit.simulation.clusters.messages import is_message
 from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.messages import is_message
 from tests.kit.simulation.timeline import Timeline
 
 _LOGS_MATCH_EVERY: Final = 300

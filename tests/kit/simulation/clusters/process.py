@@ -34,8 +34,8 @@ from penstock.storage.files.files import Directory
 from penstock.storage.files.journal import write_journal
 from penstock.storage.log.log import CleanEnd, Log, LogConfig
 from tests.kit.simulated_disk import SimulatedDisk
-from tests.kit.simulation.clusters import checkers
-from tests.kit.simulation.clusters.checkers import Violation
+from tests.kit.simulation import checkers
+from tests.kit.simulation.checkers import Violation
 from tests.kit.simulation.clusters.compacting import compact
 from tests.kit.simulation.clusters.copies import Copy
 from tests.kit.simulation.clusters.plan import PartitionPlan

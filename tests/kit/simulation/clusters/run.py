@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from tests.kit.simulation.clusters import checkers
+from tests.kit.simulation import checkers
 from tests.kit.simulation.clusters.clients import IdempotentProducer
 from tests.kit.simulation.clusters.cluster import Cluster
 from tests.kit.simulation.clusters.operators import is_ailing

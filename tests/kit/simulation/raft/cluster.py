@@ -29,14 +29,13 @@ from penstock.raft.messages import (
 )
 from penstock.raft.state import SavedState, Timing
 from tests.kit.simulation.network import Network
-from tests.kit.simulation.raft.disk import Batch, Disk
+from tests.kit.simulation.raft.disk import NOOP, Batch, Disk
 from tests.kit.simulation.timeline import Timeline
 
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
 HEARTBEAT_MS = 60
 GOOD_DISK_DELAY_MS_MAX = 10
-NOOP = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ class Observer(Protocol):
 class Server:
     """One node: its disk, which survives, and its consensus, which a crash takes."""
 
-    def __init__(self, cluster: Cluster, node: Node, disk: Disk) -> None:
-        self.node = node
+    def __init__(self, cluster: Cluster, disk: Disk) -> None:
+        self.node = disk.node
         self.disk = disk
         self.raft: Raft | None = None
         self.incarnation = 0
@@ -355,7 +354,7 @@ class Cluster:
         self.brittleness = 0.0
         self.disk_delay_ms_max = GOOD_DISK_DELAY_MS_MAX
         nodes = [Node(broker, 1) for broker in range(1, servers + 1)]
-        self.servers = {node: Server(self, node, Disk(membership)) for node in nodes}
+        self.servers = {node: Server(self, Disk(node, membership)) for node in nodes}
 
     @property
     def now_ms(self) -> int:

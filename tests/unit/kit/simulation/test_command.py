@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.simulation import command
-from tests.kit.simulation.clusters.checkers import Violation
+from tests.kit.simulation.checkers import Violation
 from tests.kit.simulation.clusters.run import Outcome
 from tests.kit.simulation.command import main
 from tests.kit.simulation.many import Failed

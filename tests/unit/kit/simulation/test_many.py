@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.kit.simulation import many
-from tests.kit.simulation.clusters.checkers import Violation
+from tests.kit.simulation.checkers import Violation
 from tests.kit.simulation.clusters.run import Outcome
 from tests.kit.simulation.many import Failed, Summary, run_or_fail
 

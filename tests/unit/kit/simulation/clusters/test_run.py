@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.kit.simulation import faults
-from tests.kit.simulation.clusters.checkers import Violation
+from tests.kit.simulation.checkers import Violation
 from tests.kit.simulation.clusters.run import Run, run_seed
 from tests.kit.simulation.trace import Trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.records.header import check_produced
 from penstock.records.view import batches
-from tests.kit.simulation.clusters.messages import Identity, batch_of, is_message, message, origin
+from tests.kit.simulation.messages import Identity, batch_of, is_message, message, origin
 
 
 def test_a_message_says_who_sent_it_and_which_it_is() -> None:
