@@ -15,6 +15,7 @@ from tests.kit.simulation.checkers import Truth, Violation
 from tests.kit.simulation.messages import is_message
 from tests.kit.simulation.raft.cluster import Cluster, Server
 from tests.kit.simulation.raft.disk import NOOP, Batch, Disk
+from tests.kit.simulation.timeline import Timeline
 
 _LOGS_MATCH_EVERY = 200
 
@@ -22,12 +23,13 @@ _LOGS_MATCH_EVERY = 200
 class Checkers:
     """For one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline) -> None:
         self.truth = Truth()
         self.leaders: dict[int, Node] = {}
         # The value at each offset of what clients were told is there.
         self.acknowledged: dict[int, bytes] = {}
         self.last_acknowledged = NOOP
+        self._timeline = timeline
         self._disks: dict[Node, Disk] = {}
         self._commit_offsets: dict[Node, int] = {}
         self._leading: dict[Node, int] = {}
@@ -44,6 +46,7 @@ class Checkers:
         assert raft is not None
         if raft.leading is not None and self._leading.get(node) != raft.state.term:
             self._leading[node] = raft.state.term
+            self._timeline.note(str(node), f"leads in term {raft.state.term}")
             checkers.one_leader_per_term(self.leaders, raft.state.term, node)
             checkers.leader_is_complete(self.truth, server.disk)
         before, after = self._commit_offsets[node], raft.state.commit_offset

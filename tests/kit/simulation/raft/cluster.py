@@ -31,6 +31,7 @@ from penstock.raft.state import SavedState, Timing
 from tests.kit.simulation.network import Network
 from tests.kit.simulation.raft.disk import NOOP, Batch, Disk
 from tests.kit.simulation.timeline import Timeline
+from tests.kit.simulation.wording import describe
 
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
@@ -89,11 +90,13 @@ class Server:
             draw_delay_ms=lambda: random.randrange(TIMING.election_ms),
             now_ms=self._cluster.now_ms,
         )
+        self._cluster.timeline.note(str(self.node), "starts")
         self._cluster.observer.on_restart(self)
         self._tick(self.incarnation)
         self._beat(self.incarnation)
 
     def crash(self) -> None:
+        self._cluster.timeline.note(str(self.node), "crashes")
         self.raft = None
         self.incarnation += 1
         self._inbox.clear()
@@ -376,9 +379,19 @@ class Cluster:
         message: Message | Heartbeat,
         batches: tuple[Batch, ...] = (),
     ) -> None:
-        server = self.servers[receiver]
-        self.network.carry_loosely(
-            sender.broker,
-            receiver.broker,
-            lambda: server.do(lambda raft: server.handle(raft, sender, message, batches)),
-        )
+        server, trace = self.servers[receiver], self.timeline.trace
+
+        def arrive() -> None:
+            link = b"%d %d" % (sender.broker, receiver.broker)
+            trace.data(self.now_ms, link, lambda: f"{sender} > {receiver}: {told(message)}")
+            server.do(lambda raft: server.handle(raft, sender, message, batches))
+
+        self.network.carry_loosely(sender.broker, receiver.broker, arrive)
+
+
+def told(message: Message | Heartbeat) -> str:
+    """In words, for whoever reads a trace."""
+    if not isinstance(message, Heartbeat):
+        return describe(message)
+    answer = " heard" if message.is_answer else f" commit {message.commit_offset}"
+    return f"heartbeat{answer} term {message.term}"
