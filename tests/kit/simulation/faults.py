@@ -45,11 +45,15 @@ class Faults:
         assert weights.keys() <= self._faults.keys(), weights.keys() - self._faults.keys()
         self._weights = weights
 
+    def strike(self, timeline: Timeline) -> None:
+        """Something happens."""
+        [name] = self._random.choices(list(self._weights), list(self._weights.values()))
+        self._counts[name] += 1
+        timeline.trace.remark(timeline.now_ms, name)
+        self._faults[name][1]()
+
     def rage(self, timeline: Timeline) -> None:
         """One thing after the other, as long as a run's turmoil takes."""
         while timeline.now_ms < TURMOIL_MS:
-            [name] = self._random.choices(list(self._weights), list(self._weights.values()))
-            self._counts[name] += 1
-            timeline.trace.remark(timeline.now_ms, name)
-            self._faults[name][1]()
+            self.strike(timeline)
             timeline.run_for(timeline.random.choice(_PAUSES_MS))

@@ -30,6 +30,11 @@ class Timeline:
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 
+    @property
+    def next_ms(self) -> int | None:
+        """When the next event is due."""
+        return self._queue[0][0] if self._queue else None
+
     def after(self, delay_ms: int, event: Callable[[], None]) -> None:
         assert delay_ms >= 0, delay_ms
         heapq.heappush(self._queue, (self.now_ms + delay_ms, next(self._order), event))
