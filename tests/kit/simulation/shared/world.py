@@ -411,16 +411,11 @@ def live(
     """A world, when it is over."""
     loop = VirtualLoop(Timeline(random.Random(seed), trace or Trace()))
     random.seed(seed)  # what brokers draw
-    try:
-        asyncio.set_event_loop(loop)
 
-        async def begin() -> World:
-            world = World(loop, seed)
-            await life(world)
-            return world
+    async def begin() -> World:
+        world = World(loop, seed)
+        await life(world)
+        return world
 
-        with Ears(loop.timeline):
-            return loop.run_until_complete(begin())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+    with Ears(loop.timeline), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(begin())
