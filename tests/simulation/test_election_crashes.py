@@ -27,7 +27,7 @@ from penstock.raft.messages import (
 )
 from tests.kit.replication.replica import ME, OTHER, THIRD, One, made
 from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
-from tests.kit.simulation.copies import Copy
+from tests.kit.simulation.clusters.copies import Copy
 
 # The disk keeps of what was not flushed nothing, all or some.
 WAYS: tuple[Persistence, ...] = ("lost", "kept", 1, 2, 3)

@@ -40,7 +40,7 @@ from penstock.raft.messages import (
 )
 from penstock.raft.state import SavedState, Timing
 from penstock.raft.terms import TermHistory
-from tests.kit.raft.disk import Batch, Disk
+from tests.kit.simulation.raft.disk import Batch, Disk
 
 TIMING = Timing(election_ms=100, retry_ms=30)
 DELAY_MS = 50
@@ -53,7 +53,7 @@ class ScriptedNode:
 
     def __init__(self, script: RaftScript, node: Node, membership: Membership) -> None:
         self.node = node
-        self.disk = Disk(membership)
+        self.disk = Disk(node, membership)
         self.raft: Raft | None = None
         self.is_slow = False
         self._script = script

@@ -1,6 +1,6 @@
 """One node under test, and shorthands for what it is given: no time passes unless a test says so.
 
-Unlike the cluster of `tests.kit.raft.cluster`, nothing answers by itself: a test says every
+Unlike the cluster of `tests.kit.simulation.raft`, nothing answers by itself: a test says every
 message. The log is imagined: what the node wants written is written and durable at once, unless
 said otherwise.
 """

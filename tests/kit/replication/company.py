@@ -10,11 +10,11 @@ from penstock.records import build_batch
 from penstock.replication.peers.replicas import Replicas
 from penstock.replication.replica.replica import ACKS_ALL, Replica
 from penstock.replication.replica.transport import TIMING
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.machine import Machine
-from tests.kit.simulation.plan import Plan, partition_plan
-from tests.kit.simulation.process import Process
-from tests.kit.simulation.served import Served
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.plan import Plan, partition_plan
+from tests.kit.simulation.clusters.process import Process
+from tests.kit.simulation.clusters.served import Served
 
 
 class Company:

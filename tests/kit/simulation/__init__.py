@@ -1,8 +1,8 @@
-"""A whole cluster on one thread, from a seed: production's code in a simulated world.
+"""Production's code in a simulated world: on one thread, in virtual time, from a seed.
 
-The world is a timeline, a network and a disk for each machine; what runs in it are the replicas,
-logs and partitions of real brokers, clients that remember what they were told, and operators who
-move, replace and repair. Everything that happens follows from the seed:
+What every world is made of stands here: a timeline, a network, what befalls it, and a trace. Each
+world is a room: `raft` has consensus alone, `clusters` whole brokers with their logs and clients,
+`shared` shared groups and their members. Everything that happens in one follows from the seed:
 
     python -m tests.kit.simulation --seed 123 --trace
 """

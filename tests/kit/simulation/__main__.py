@@ -1,7 +1,7 @@
 """Runs simulations from a shell.
 
 python -m tests.kit.simulation --seed 123 --trace
-python -m tests.kit.simulation --seeds 0:2000 --processes 2
+python -m tests.kit.simulation raft --seeds 0:2000 --processes 2
 """
 
 from __future__ import annotations

@@ -1,24 +1,69 @@
 """What must hold in a cluster, whatever happens to it: one function for each promise.
 
 Each is told what it needs and raises a Violation that says who and where. They know nothing of the
-simulation that calls them, so each can be shown a history made by hand that breaks its promise.
-Not when they are called: that is `observer`. The invariant: a checker changes nothing but what it
-is given to remember.
+world that calls them, so each can be shown a history made by hand that breaks its promise. Not when
+they are called: that is each world's own. The invariant: a checker changes nothing but what it is
+given to remember.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
+from typing import NamedTuple, Protocol
 
 from penstock.raft.membership import Membership, Node
 from penstock.raft.terms import TermHistory
-from tests.kit.simulation.copies import Copy, Fact, HeldBatch
 from tests.kit.simulation.messages import is_message, origin
 
 
 class Violation(AssertionError):
     """A promise was broken."""
+
+
+class Fact(NamedTuple):
+    """What stands at an offset: the term it was written in, and the record."""
+
+    term: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Held(Protocol):
+    """A batch of a copy."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def facts(self) -> tuple[tuple[int, Fact], ...]:
+        """By offset. Compaction leaves fewer than there are offsets."""
+        ...
+
+
+class Copy(Protocol):
+    """What one node has of a log."""
+
+    @property
+    def node(self) -> Node: ...
+    @property
+    def is_compacted(self) -> bool: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def held(self) -> Sequence[Held]: ...
+    def facts(self) -> dict[int, Fact]: ...
+
+
+class StoredCopy(Copy, Protocol):
+    """One that is in files."""
+
+    def stored_bytes(self, end_offset: int) -> bytes: ...
 
 
 class Truth:
@@ -94,9 +139,7 @@ def logs_match(copies: Sequence[Copy]) -> None:
                 break
 
 
-def _compare(
-    one: Copy, ours: Sequence[HeldBatch], other: Copy, theirs: Sequence[HeldBatch]
-) -> None:
+def _compare(one: Copy, ours: Sequence[Held], other: Copy, theirs: Sequence[Held]) -> None:
     if not one.is_compacted:
         for our, their in zip(reversed(ours), reversed(theirs), strict=False):
             if our != their:
@@ -129,7 +172,7 @@ def committed_never_changes(truth: Truth, copy: Copy, before: int, after: int) -
     truth.end_offset = max(truth.end_offset, after)
 
 
-def _between(copy: Copy, before: int, after: int) -> list[HeldBatch]:
+def _between(copy: Copy, before: int, after: int) -> list[Held]:
     found = []
     for batch in reversed(copy.held):
         if batch.end_offset <= before:
@@ -139,7 +182,7 @@ def _between(copy: Copy, before: int, after: int) -> list[HeldBatch]:
     return found[::-1]
 
 
-def _without_a_gap(truth: Truth, copy: Copy, fresh: Sequence[HeldBatch], before: int) -> None:
+def _without_a_gap(truth: Truth, copy: Copy, fresh: Sequence[Held], before: int) -> None:
     offset = min(max(before, copy.start_offset), truth.end_offset)
     for batch in fresh:
         if batch.base_offset > offset or len(batch.facts) != batch.end_offset - batch.base_offset:
@@ -261,7 +304,7 @@ def read_is_committed(truth: Truth, offset: int, value: bytes) -> None:
         raise Violation(f"{value!r} was read at offset {offset}, and {fact} is committed there")
 
 
-def reading_skips_nothing(position: int, batch: HeldBatch, *, is_compacted: bool) -> None:
+def reading_skips_nothing(position: int, batch: Held, *, is_compacted: bool) -> None:
     """R-STO-2: reading goes on where it was to go on."""
     is_next = batch.base_offset <= position < batch.end_offset
     if not is_next and not (is_compacted and position < batch.end_offset):
@@ -279,7 +322,7 @@ def only_the_deleted_is_gone(node: Node, start_offset: int, deleted_offset: int)
         )
 
 
-def copies_are_equal(one: Copy, other: Copy, end_offset: int) -> None:
+def copies_are_equal(one: StoredCopy, other: StoredCopy, end_offset: int) -> None:
     """At the end, byte for byte, as far as both reach back; with compaction, which each does when
     it likes, the latest of every key."""
     if one.is_compacted:

@@ -13,14 +13,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.kit.simulation.many import Failed, Summary, run_many
-from tests.kit.simulation.run import Outcome, run_seed
+from tests.kit.simulation.runs import USUAL_WORLD, Outcome, replay_command
 from tests.kit.simulation.trace import Trace
+from tests.kit.simulation.worlds import WORLDS
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.kit.simulation",
-        description="Run simulated clusters, each from a seed, and check what must hold.",
+        description="Run simulated worlds, each from a seed, and check what must hold.",
+    )
+    parser.add_argument(
+        "world", nargs="?", choices=list(WORLDS), default=USUAL_WORLD, help="default: %(default)s"
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="run this one, and say what it did")
@@ -32,8 +36,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        return _run_one(options.seed, is_traced=options.trace)
-    return _run_many(options.seeds, options.processes, is_eager=options.until_failure)
+        return _run_one(options.world, options.seed, is_traced=options.trace)
+    return _run_many(
+        options.world, options.seeds, options.processes, is_eager=options.until_failure
+    )
 
 
 def _seeds(text: str) -> range:
@@ -41,11 +47,11 @@ def _seeds(text: str) -> range:
     return range(int(first), int(end)) if separator else range(int(first))
 
 
-def _run_one(seed: int, *, is_traced: bool) -> int:
+def _run_one(world: str, seed: int, *, is_traced: bool) -> int:
     trace = Trace(is_kept=is_traced)
     error = None
     try:
-        _say(_describe(run_seed(seed, trace)))
+        _say(_describe(WORLDS[world](seed, trace)))
     except Exception as failure:
         error = failure
     for line in trace.lines:
@@ -56,13 +62,13 @@ def _run_one(seed: int, *, is_traced: bool) -> int:
     return 1
 
 
-def _run_many(seeds: range, processes: int, *, is_eager: bool) -> int:
+def _run_many(world: str, seeds: range, processes: int, *, is_eager: bool) -> int:
     summary = Summary()
-    for result in run_many(seeds, processes, is_shown=sys.stderr.isatty()):
+    for result in run_many(world, seeds, processes, is_shown=sys.stderr.isatty()):
         summary.add(result)
         if isinstance(result, Failed):
             _say(f"seed {result.seed}: {result.reason}")
-            _say(f"  {result.command}")
+            _say(f"  {replay_command(world, result.seed)}")
             if is_eager:
                 break
     _say(summary.text())

@@ -6,6 +6,7 @@ befalls a run; what is summed up does not depend on how many processes there wer
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +16,8 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from tests.kit.simulation.run import Outcome, replay_command, run_seed
+from tests.kit.simulation.runs import Outcome
+from tests.kit.simulation.worlds import WORLDS
 
 _HOUR_MS: Final = 3_600_000
 _SEEDS_AT_ONCE: Final = 5
@@ -28,10 +30,6 @@ class Failed:
     seed: int
     reason: str
 
-    @property
-    def command(self) -> str:
-        return f"{replay_command(self.seed)} --trace"
-
 
 @dataclass(slots=True)
 class Summary:
@@ -40,12 +38,9 @@ class Summary:
     seeds: int = 0
     failed: list[int] = field(default_factory=list)
     simulated_ms: int = 0
-    elections: int = 0
-    acknowledged: int = 0
-    read: int = 0
-    available_ms_max: int = 0
-    settled_ms_max: int = 0
+    worth: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    healed_ms_max: dict[str, int] = field(default_factory=dict)
 
     def add(self, result: Outcome | Failed) -> None:
         self.seeds += 1
@@ -53,26 +48,26 @@ class Summary:
             self.failed.append(result.seed)
             return
         self.simulated_ms += result.simulated_ms
-        self.elections += result.elections
-        self.acknowledged += result.acknowledged
-        self.read += result.read
-        self.available_ms_max = max(self.available_ms_max, result.available_ms)
-        self.settled_ms_max = max(self.settled_ms_max, result.settled_ms)
+        self.worth += result.worth
         self.counts += result.counts
+        for what, taken_ms in result.healed_ms.items():
+            self.healed_ms_max[what] = max(self.healed_ms_max.get(what, 0), taken_ms)
 
     def text(self) -> str:
         faults = "\n".join(f"  {count:>9,} {name}" for name, count in sorted(self.counts.items()))
+        worth = ", ".join(f"{count:,} {name}" for name, count in self.worth.items())
+        healed = ", ".join(f"{what} within {ms} ms" for what, ms in self.healed_ms_max.items())
         failed = f"failed: {', '.join(map(str, self.failed))}" if self.failed else "none failed"
         return (
             f"{self.seeds:,} seeds, {failed}\n"
-            f"{self.simulated_ms / _HOUR_MS:.1f} simulated hours, {self.elections:,} elections, "
-            f"{self.acknowledged:,} records acknowledged, {self.read:,} read\n"
-            f"after mending: messages taken within {self.available_ms_max} ms, "
-            f"copies equal within {self.settled_ms_max} ms more\n{faults}"
+            f"{self.simulated_ms / _HOUR_MS:.1f} simulated hours, {worth}\n"
+            f"after mending: {healed}\n{faults}"
         )
 
 
-def run_many(seeds: range, processes: int, *, is_shown: bool) -> Iterator[Outcome | Failed]:
+def run_many(
+    world: str, seeds: range, processes: int, *, is_shown: bool
+) -> Iterator[Outcome | Failed]:
     """is_shown: with a progress bar on the terminal."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
@@ -81,15 +76,17 @@ def run_many(seeds: range, processes: int, *, is_shown: bool) -> Iterator[Outcom
     ):
         task = progress.add_task("seeds", total=len(seeds))
         try:
-            for result in pool.map(run_or_fail, seeds, chunksize=_SEEDS_AT_ONCE):
+            for result in pool.map(
+                functools.partial(run_or_fail, world), seeds, chunksize=_SEEDS_AT_ONCE
+            ):
                 progress.advance(task)
                 yield result
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def run_or_fail(seed: int) -> Outcome | Failed:
+def run_or_fail(world: str, seed: int) -> Outcome | Failed:
     try:
-        return run_seed(seed)
+        return WORLDS[world](seed)
     except Exception as error:
         return Failed(seed, f"{type(error).__name__}: {error}")

@@ -22,13 +22,18 @@ _STEP_MS: Final = 20
 class Timeline:
     """Of one run."""
 
-    def __init__(self, seed: int, trace: Trace) -> None:
+    def __init__(self, random: Random, trace: Trace) -> None:
         self.now_ms = 0
-        self.random = Random(f"world {seed}")
+        self.random = random
         self.trace = trace
         self.events = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next event is due."""
+        return self._queue[0][0] if self._queue else None
 
     def after(self, delay_ms: int, event: Callable[[], None]) -> None:
         assert delay_ms >= 0, delay_ms

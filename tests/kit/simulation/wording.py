@@ -1,4 +1,4 @@
-"""Parcels in words, for whoever reads a trace.
+"""Messages of nodes, and parcels of them, in words, for whoever reads a trace.
 
 The invariant: whatever the bytes are, there is a line.
 """
@@ -37,10 +37,12 @@ def describe_parcel(envelope: bytes, payload: bytes) -> str:
     return f"{parcel.sender} > {parcel.receiver}: {'; '.join(said)}"
 
 
-def describe(message: Message, payload_bytes: int) -> str:
+def describe(message: Message, payload_bytes: int = 0) -> str:
     match message:
         case AppendRequest():
-            what = f"append {payload_bytes} bytes" if payload_bytes else "is there"
+            what = "append" if message.batches else "is there"
+            if payload_bytes:
+                what = f"append {payload_bytes} bytes"
             place = f"{message.previous_term}@{message.previous_offset}"
             return f"{what} after {place} commit {message.commit_offset} term {message.term}"
         case AppendAnswer(is_matching=True):

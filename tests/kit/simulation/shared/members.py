@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LEASE_MS = 1_000
 GROUP = "g"
 NAME = TopicPartition("orders", 0)
+# Of those that it settles though it may not hold them: so that somebody may.
+_RECENT = 20
 _WORDS = {kind: kind.name.lower() for kind in Settlement}
 
 
@@ -44,6 +46,14 @@ class Connection:
 
     def forget(self, waiter: object) -> None:
         self._on_close.pop(waiter, None)
+
+    def say(self, arrive: Callable[[], None]) -> None:
+        """To the broker."""
+        self.broker.world.network.carry(self.member.number, self.broker.number, arrive)
+
+    def answer(self, arrive: Callable[[], None]) -> None:
+        """What it says, to the member."""
+        self.broker.world.network.carry(self.broker.number, self.member.number, arrive)
 
     def cut(self, seen_after_s: float) -> None:
         self.is_open = False
@@ -64,6 +74,7 @@ class Question(Ask):
         self.connection = connection
         self.answered: asyncio.Future[tuple[Leased, float]] = member.world.loop.create_future()
         self._came_s = 0.0
+        self._is_told = False
 
     def start(self) -> None:
         """It has come to the broker."""
@@ -82,16 +93,21 @@ class Question(Ask):
 
     def answer(self, leased: Leased) -> None:
         waited_s = self.connection.broker.world.loop.time() - self._came_s
-        self._end()
-        if self.connection.is_open and not self.answered.cancelled():
-            assert not self.answered.done(), "a question is answered once"
-            self.answered.set_result((leased, waited_s))
+        self._tell(lambda: self.answered.set_result((leased, waited_s)))
 
     def refuse(self, error: PenstockError) -> None:
+        self._tell(lambda: self.answered.set_exception(error))
+
+    def _tell(self, come: Callable[[], None]) -> None:
+        assert not self._is_told, "a question is answered once"
+        self._is_told = True
         self._end()
-        if self.connection.is_open and not self.answered.cancelled():
-            assert not self.answered.done(), "a question is answered once"
-            self.answered.set_exception(error)
+
+        def arrive() -> None:
+            if self.connection.is_open and not self.answered.done():
+                come()
+
+        self.connection.answer(arrive)
 
     def _give_up(self) -> None:
         broker = self.connection.broker
@@ -107,9 +123,11 @@ class Question(Ask):
 class Member:
     """Asks, and does well or badly with what it gets."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, number: int) -> None:
+        """number: its endpoint of the network."""
         self.world = world
-        self.name = name
+        self.number = number
+        self.name = f"m{number}"
         self.connection: Connection | None = None
         self._question: Question | None = None
 
@@ -124,7 +142,7 @@ class Member:
             question = self._question = Question(
                 connection, world.random.choice([1, world.ask_max])
             )
-            world.loop.call_later(world.latency_s(), question.start)
+            connection.say(question.start)
             try:
                 async with asyncio.timeout(2.0):
                     leased, waited_s = await question.answered
@@ -151,6 +169,7 @@ class Member:
             self._question.answered.set_exception(ConnectionLost())
         if self.connection is not None and self.connection.is_open:
             self.world.history.losses.append(LostEvent(self.name, self.world.loop.time()))
+            self.world.timeline.note(self.name, "loses its connection")
             late_s = self.world.random.choice([0.0, 0.01, 0.5, 3.0])
             self.connection.cut(late_s)
             self.connection = None
@@ -171,6 +190,7 @@ class Member:
         told = [offset for first, last, _ in leased.leases for offset in range(first, last + 1)]
         assert offsets == told, (offsets, told)
         until_s = leased_s + leased.lease_ms / 1000
+        world.timeline.note(self.name, f"leases {leased.leases}")
         for first, last, attempt in leased.leases:
             for offset in range(first, last + 1):
                 world.history.leases.append(
@@ -203,8 +223,9 @@ class Member:
                 await self._settle(first, last, Settlement.ACKNOWLEDGE)
                 await self._settle(first, last, Settlement.ACKNOWLEDGE)
             case 6:
-                other = world.random.choice(world.seen)
-                await self._settle(other, other, Settlement.ACKNOWLEDGE)
+                other = world.random.choice(world.seen[-_RECENT:])
+                kind = world.random.choice((Settlement.ACKNOWLEDGE, Settlement.RELEASE))
+                await self._settle(other, other, kind)
             case 7:
                 await self._go_away()
             case 8:
@@ -221,8 +242,8 @@ class Member:
         done: asyncio.Future[bool] = world.loop.create_future()
 
         def told(outcomes: Any) -> None:
-            if not done.done():
-                done.set_result(outcomes[0] is None)
+            is_done = outcomes[0] is None
+            connection.answer(lambda: None if done.done() else done.set_result(is_done))
 
         def come() -> None:
             if connection.is_open and connection.broker.partition.is_leader:
@@ -234,7 +255,7 @@ class Member:
                     told,
                 )
 
-        world.loop.call_later(world.latency_s(), come)
+        connection.say(come)
         is_done = False
         try:
             async with asyncio.timeout(1.0):
@@ -244,6 +265,8 @@ class Member:
         except TimeoutError:
             self.cut()
         finally:
+            outcome = "is told so" if is_done else "is not told"
+            world.timeline.note(self.name, f"{_WORDS[kind]} {first} to {last}: {outcome}")
             told_s = world.loop.time() if is_done else None
             until_s = said_s + LEASE_MS / 1000
             world.history.settlements.extend(

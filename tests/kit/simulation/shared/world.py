@@ -1,5 +1,5 @@
 """Shared groups of production in a simulated world: brokers that lead one after another, one
-coordinator of groups, members that misbehave; one seed, one thread, virtual time.
+coordinator of groups, members that misbehave.
 
 Production's are `Shares` and all beneath it, and what the coordinator keeps (`ShareStates`). Not
 the log's replication: what is published is committed, and a broker is told that it leads; how long
@@ -10,11 +10,12 @@ depends on anything but the seed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-import selectors
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
@@ -28,7 +29,6 @@ from penstock.coordination.delivery.shared_settings import DeadMessage
 from penstock.coordination.group.shared.messages import SharePlace
 from penstock.coordination.group.shared.states import ShareStates
 from penstock.model.errors import (
-    ConnectionLost,
     NotCoordinator,
     OffsetOutOfRange,
     PenstockError,
@@ -39,33 +39,25 @@ from penstock.records import BatchBuilder
 from penstock.records.header import read_header, write_header
 from penstock.replication.replica.transport import TIMING
 from tests.kit.histories.leases import DeliveryHistory
+from tests.kit.simulation.ears import Ears
+from tests.kit.simulation.faults import Fault, Faults
+from tests.kit.simulation.loop import VirtualLoop
+from tests.kit.simulation.network import Network
+from tests.kit.simulation.network_faults import NetworkFaults
 from tests.kit.simulation.shared.members import GROUP, LEASE_MS, NAME, Member
+from tests.kit.simulation.timeline import Timeline, VirtualClock
+from tests.kit.simulation.trace import Trace
+
+T = TypeVar("T")
 
 ATTEMPTS_MAX = 4
+# Endpoints of the network: those below are brokers, those above members.
+COORDINATOR = 0
+FIRST_MEMBER = 100
+CALL_TIMEOUT_S = 1.0
+WILD_DELAY_MS_MAX = 20
 # A leader that nobody hears steps down then, at the latest.
 FORMER_LEADER_S = TIMING.election_ms / 1000 + 0.2
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Whoever waits for time does not wait."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        super().__init__(_VirtualSelector(self))
-
-    def time(self) -> float:
-        return self.now_s
-
-
-class _VirtualSelector(selectors.SelectSelector):
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        assert timeout is not None, "everybody waits, and nothing will happen"
-        self._loop.now_s += max(timeout, 0.0)
-        return []
 
 
 @dataclass
@@ -140,30 +132,25 @@ class SimulatedPartition:
 
 
 class SimulatedBroker:
-    """`Shares`, and what it needs; also the clock, and those who tell of leadership."""
+    """`Shares`, and what it needs; also those who tell of leadership."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, number: int) -> None:
         self.world = world
+        self.number = number
         self.partition = SimulatedPartition(world.log, Wakings(world.loop.call_soon))
         self._told: Callable[[Partition, bool], None]
         self.shares = Shares(
             cast("Partitions", self),
-            world.coordinator,
+            Way(world, number),
             cast("DeadLetters", world),
             cast("Filters", None),
             cast("FairTurns", None),
             TurnBudget(world.loop.call_soon),
-            self,
+            world.clock,
         )
 
     def watch_leadership(self, told: Callable[[Partition, bool], None]) -> None:
         self._told = told
-
-    def now_ms(self) -> int:
-        return 1_700_000_000_000 + int(self.world.loop.time() * 1000)
-
-    def monotonic(self) -> float:
-        return self.world.loop.time()
 
     def lead(self, term: int) -> None:
         self.partition.is_leader, self.partition.term = True, term
@@ -178,17 +165,16 @@ class SimulatedBroker:
 
 
 class Coordinator:
-    """Keeps states as production does; its answers may be late, and lost."""
+    """Keeps states as production does, and is down now and then."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._states = ShareStates()
         self.down_until_s = 0.0
 
-    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
-        await self._reach()
+    def read(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
+        self._check_running()
         kept, _ = self._states.take_over(GROUP, _place(request))
-        await self._world.delay()
         settings = pb.SharedSettings(
             lease_ms=LEASE_MS,
             attempts_max=ATTEMPTS_MAX,
@@ -204,30 +190,44 @@ class Coordinator:
             sequence=kept.sequence,
         )
 
-    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
-        await self._reach()
-        world = self._world
-        if world.happens(0.03):
+    def write(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
+        self._check_running()
+        if self._world.happens(0.03):
             # Its caller gives up on it, and it is still under way.
-            world.start(self._write_later(request))
+            late_ms = int(self._world.random.expovariate(1.0) * 1000)
+            self._world.timeline.after(late_ms, lambda: self._write_late(request))
             raise TimedOut
         self._states.write(GROUP, _place(request), request.state)
-        await world.delay()
-        if world.happens(0.02):
-            raise ConnectionLost
         return pb.WriteShareResponse()
 
-    async def _write_later(self, request: pb.WriteShareRequest) -> None:
-        await asyncio.sleep(self._world.random.expovariate(1.0))
-        try:
+    def _write_late(self, request: pb.WriteShareRequest) -> None:
+        with contextlib.suppress(PenstockError):  # nobody listens
             self._states.write(GROUP, _place(request), request.state)
-        except PenstockError:
-            """Nobody listens."""
 
-    async def _reach(self) -> None:
-        await self._world.delay()
-        if self._world.loop.time() < self.down_until_s or self._world.happens(0.02):
+    def _check_running(self) -> None:
+        if self._world.loop.time() < self.down_until_s:
             raise NotCoordinator
+
+
+class Way:
+    """From a broker to the coordinator of groups, and back."""
+
+    def __init__(self, world: World, broker: int) -> None:
+        self._world = world
+        self._broker = broker
+
+    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
+        return await self._ask(lambda: self._world.coordinator.read(request))
+
+    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
+        return await self._ask(lambda: self._world.coordinator.write(request))
+
+    async def _ask(self, answer: Callable[[], T]) -> T:
+        await self._world.delay()
+        await self._world.trip(self._broker, COORDINATOR)
+        told = answer()
+        await self._world.trip(COORDINATOR, self._broker)
+        return told
 
 
 class World:
@@ -235,18 +235,30 @@ class World:
 
     def __init__(self, loop: VirtualLoop, seed: int) -> None:
         self.loop = loop
-        self.random = random.Random(seed)
+        self.timeline = timeline = loop.timeline
+        self.random = timeline.random
+        self.clock = VirtualClock(timeline, 0)
+        self.network = Network(timeline)
+        # How often what happened.
+        self.counts: Counter[str] = Counter()
         self.history = DeliveryHistory(ATTEMPTS_MAX, is_ordered=seed % 2 == 1)
         self.log = SimulatedLog()
         self.coordinator = Coordinator(self)
-        self.brokers = [SimulatedBroker(self) for _ in range(3)]
+        self.brokers = [SimulatedBroker(self, number) for number in (1, 2, 3)]
         self.leader = self.brokers[0]
         self.term = 1
         self.leader.lead(1)
         self.is_wild = True
         self.ask_max = self.random.choice([1, 3, 20])
         self.seen: list[int] = []
-        self.members = [Member(self, f"m{number}") for number in range(4)]
+        self.mended_ms = self.dealt_with_ms = 0
+        self.members = [Member(self, FIRST_MEMBER + number) for number in range(4)]
+        brokers = [broker.number for broker in self.brokers]
+        endpoints = [COORDINATOR, *brokers, *(member.number for member in self.members)]
+        self._networks = NetworkFaults(self.network, timeline, endpoints, self.random)
+        table = self._table()
+        always = [name for name, (weight, _) in table.items() if weight > 1]
+        self._faults = Faults(self.random, self.counts, table, always)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- chance --------------------------------------------------------------------------------
@@ -254,13 +266,21 @@ class World:
     def happens(self, share: float) -> bool:
         return self.is_wild and self.random.random() < share
 
-    def latency_s(self) -> float:
-        return self.random.choice([0.001, 0.004, 0.02])
-
     async def delay(self, rarely: float = 0.005) -> None:
         """A moment; rarely, far longer than a lease."""
         long_s = self.random.random() * 3 * LEASE_MS / 1000
-        await asyncio.sleep(long_s if self.happens(rarely) else self.latency_s())
+        moment_s = self.random.choice([0.001, 0.004, 0.02])
+        await asyncio.sleep(long_s if self.happens(rarely) else moment_s)
+
+    async def trip(self, sender: int, receiver: int) -> None:
+        """Until something has come from one to the other; TimedOut if it never does."""
+        come: asyncio.Future[None] = self.loop.create_future()
+        self.network.carry(sender, receiver, lambda: None if come.done() else come.set_result(None))
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                await come
+        except TimeoutError:
+            raise TimedOut from None
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -270,26 +290,18 @@ class World:
 
     async def run(self) -> None:
         """Some time of trouble, and then until everything is dealt with."""
+        self._make_worse()
         for member in self.members:
             self.start(member.run())
-        for _ in range(self.random.randrange(10, 25)):
+        for _ in range(self.random.randrange(12, 28)):
             await asyncio.sleep(self.random.random())
-            match self.random.randrange(8):
-                case 0:
-                    self._change_leader()
-                case 1:
-                    # So that both have something to hand out.
-                    self._publish(100)
-                    self._change_leader()
-                case 2:
-                    self.coordinator.down_until_s = self.loop.time() + self.random.random() * 3
-                case 3:
-                    self._drop_oldest()
-                case _:
-                    self._publish()
-        self._publish()
+            self._faults.strike(self.timeline)
+        self.publish()
         self.is_wild = False
+        self._networks.mend()
+        self.mended_ms = self.timeline.now_ms
         await self._dealt_with()
+        self.dealt_with_ms = self.timeline.now_ms
         for task in self._tasks:
             task.cancel()
             if task.done() and not task.cancelled():
@@ -299,11 +311,37 @@ class World:
             broker.lead_no_more(broker.partition.term)
         await asyncio.sleep(10.0)
 
-    def _publish(self, most: int = 12) -> None:
+    def _table(self) -> dict[str, tuple[int, Fault]]:
+        return {
+            "publication": (12, self.publish),
+            "new leader": (4, self._change_leader),
+            "new leader of much": (4, self._publish_and_change_leader),
+            "coordinator down": (3, self._stop_coordinator),
+            "retention": (3, self._drop_oldest),
+            "one-way cut": (1, self._networks.cut_one_way),
+            "flapping": (1, self._networks.flap),
+            "split network": (1, self._networks.split),
+            "mended": (2, self.network.cuts.clear),
+        }
+
+    def _make_worse(self) -> None:
+        self.network.loss = 0.003
+        self.network.delay_ms_max = WILD_DELAY_MS_MAX
+
+    def _stop_coordinator(self) -> None:
+        self.coordinator.down_until_s = self.loop.time() + self.random.random() * 3
+
+    def _publish_and_change_leader(self) -> None:
+        """So that both have something to hand out."""
+        self.publish(100)
+        self._change_leader()
+
+    def publish(self, most: int = 12) -> None:
         keys = [b"a", b"b", None] if self.history.is_ordered else [None]
         batch = [self.random.choice(keys) for _ in range(self.random.randrange(1, most))]
         for offset, key in zip(self.log.append(batch), batch, strict=True):
             self.history.published[offset] = key
+        self.timeline.note("world", f"{len(batch)} messages up to {self.log.next_offset}")
         for broker in self.brokers:
             broker.partition.readers.on_more()
 
@@ -317,6 +355,7 @@ class World:
             former.partition.end_seen = self.log.next_offset
             late_s = self.random.choice([0.0, self.random.random(), 1.0]) * FORMER_LEADER_S
             self.loop.call_later(late_s, former.lead_no_more, term)
+        self.timeline.note("world", f"broker {self.leader.number} leads in term {self.term}")
         self.leader.lead(self.term)
         for member in self.members:
             if self.happens(0.4):
@@ -364,21 +403,19 @@ def _place(request: pb.ReadShareRequest | pb.WriteShareRequest) -> SharePlace:
     )
 
 
-def run(
-    seed: int, life: Callable[[World], Coroutine[Any, Any, None]] = World.run
-) -> DeliveryHistory:
-    """The history of one world."""
-    loop = VirtualLoop()
+def live(
+    seed: int,
+    life: Callable[[World], Coroutine[Any, Any, None]] = World.run,
+    trace: Trace | None = None,
+) -> World:
+    """A world, when it is over."""
+    loop = VirtualLoop(Timeline(random.Random(seed), trace or Trace()))
     random.seed(seed)  # what brokers draw
-    try:
-        asyncio.set_event_loop(loop)
 
-        async def live() -> DeliveryHistory:
-            world = World(loop, seed)
-            await life(world)
-            return world.history
+    async def begin() -> World:
+        world = World(loop, seed)
+        await life(world)
+        return world
 
-        return loop.run_until_complete(live())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+    with Ears(loop.timeline), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(begin())

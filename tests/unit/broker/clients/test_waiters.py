@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.broker.clients.waiters import Waiters
-from tests.kit.simulation.shared.world import VirtualLoop
+from tests.kit.simulation.loop import VirtualLoop
 
 
 class Poll:

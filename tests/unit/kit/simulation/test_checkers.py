@@ -11,8 +11,8 @@ from penstock.raft.terms import TermHistory, TermStart
 from penstock.storage.log.log import Log, LogConfig
 from tests.kit.simulated_disk import SimulatedDisk
 from tests.kit.simulation import checkers
-from tests.kit.simulation.checkers import Truth, Violation
-from tests.kit.simulation.copies import Copy, Fact, HeldBatch
+from tests.kit.simulation.checkers import Fact, Truth, Violation
+from tests.kit.simulation.clusters.copies import Copy, HeldBatch
 from tests.kit.simulation.messages import message
 
 A, B, C = (Node(broker, 1) for broker in (1, 2, 3))

@@ -8,7 +8,7 @@ from tests.kit.simulation import command
 from tests.kit.simulation.checkers import Violation
 from tests.kit.simulation.command import main
 from tests.kit.simulation.many import Failed
-from tests.kit.simulation.run import Outcome
+from tests.kit.simulation.runs import Outcome
 from tests.kit.simulation.trace import Trace
 
 
@@ -26,7 +26,7 @@ def test_a_seed_that_fails(
         trace.note(5, "broker 1", "crashes")
         raise Violation("two leaders")
 
-    monkeypatch.setattr(command, "run_seed", fail)
+    monkeypatch.setattr(command, "WORLDS", {"clusters": fail})
     assert main(["--seed", "4", "--trace"]) == 1
     output = capsys.readouterr().out
     assert output.index("broker 1   crashes") < output.index("Violation: two leaders")

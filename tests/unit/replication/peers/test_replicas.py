@@ -19,7 +19,7 @@ from penstock.replication.peers.claims import HeardClaims
 from penstock.replication.peers.replicas import TICK_MS, Replicas
 from penstock.replication.replica.transport import TIMING
 from tests.kit.replication.company import Company
-from tests.kit.simulation.process import Process
+from tests.kit.simulation.clusters.process import Process
 
 
 def test_what_the_leader_takes_everybody_has_and_knows_to_be_committed() -> None:

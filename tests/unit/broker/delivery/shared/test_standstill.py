@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.broker.delivery.shared.standstill import Pulse
-from tests.kit.simulation.shared.world import VirtualLoop
+from tests.kit.simulation.loop import VirtualLoop
 
 
 def is_steady(pulse: Pulse) -> bool:
@@ -21,7 +21,7 @@ def test_who_stood_still_is_not_steady_for_a_while() -> None:
         pulse.start()
         loop.run_until_complete(_pass(5.0))
         assert is_steady(pulse)
-        loop.now_s += 2.0  # it was stopped
+        loop.timeline.run_for(2_000)  # it was stopped
         assert not is_steady(pulse)
         loop.run_until_complete(_pass(0.5))
         assert not is_steady(pulse)
@@ -29,7 +29,7 @@ def test_who_stood_still_is_not_steady_for_a_while() -> None:
         assert is_steady(pulse)
         needed[0] = False
         loop.run_until_complete(_pass(0.2))
-        loop.now_s += 60.0  # nobody needed it meanwhile
+        loop.timeline.run_for(60_000)  # nobody needed it meanwhile
         needed[0] = True
         pulse.start()
         assert is_steady(pulse)

@@ -19,7 +19,7 @@ from penstock.protocol.kafka.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from penstock.protocol.kafka.messages.list_config_resources import ListConfigResourcesRequest
-from tests.kit.simulation.shared.world import VirtualLoop
+from tests.kit.simulation.loop import VirtualLoop
 
 TOPIC = 2
 BROKER = 4
@@ -57,7 +57,7 @@ class Asked:
             self.response = loop.run_until_complete(handler(context, call))
         finally:
             loop.close()
-        self.took_s = loop.now_s
+        self.took_s = loop.time()
         self.looked = nobody.asked
 
 

@@ -11,15 +11,15 @@ from itertools import count
 from typing import Final
 
 from penstock.model.ids import PartitionId
-from tests.kit.simulation.clients import IdempotentProducer, PlainProducer, Reader
-from tests.kit.simulation.machine import Machine
-from tests.kit.simulation.operators import Operator
-from tests.kit.simulation.plan import PartitionPlan, Plan, partition_id
-from tests.kit.simulation.process import Process
-from tests.kit.simulation.served import Served
-from tests.kit.simulation.topics import Topics
+from tests.kit.simulation.clusters.clients import IdempotentProducer, PlainProducer, Reader
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.operators import Operator
+from tests.kit.simulation.clusters.plan import PartitionPlan, Plan, partition_id
+from tests.kit.simulation.clusters.process import Process
+from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.clusters.topics import Topics
+from tests.kit.simulation.clusters.world import World
 from tests.kit.simulation.trace import Trace
-from tests.kit.simulation.world import World
 
 # Endpoints of the network below it are brokers.
 FIRST_CLIENT: Final = 100

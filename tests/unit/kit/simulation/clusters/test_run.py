@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.kit.simulation import run as run_module
+from tests.kit.simulation import faults
 from tests.kit.simulation.checkers import Violation
-from tests.kit.simulation.run import Run, run_seed
+from tests.kit.simulation.clusters.run import Run, run_seed
 from tests.kit.simulation.trace import Trace
 
 SEED = 2
@@ -20,8 +20,8 @@ once = functools.cache(run_seed)
 
 def test_the_same_seed_is_the_same_run_to_the_last_byte() -> None:
     assert run_seed(SEED, Trace(is_kept=True)) == once(SEED)
-    assert once(SEED).elections > 0
-    assert once(SEED).acknowledged > 0
+    assert once(SEED).worth["elections"] > 0
+    assert once(SEED).worth["records acknowledged"] > 0
 
 
 def test_another_seed_is_another_run() -> None:
@@ -30,7 +30,9 @@ def test_another_seed_is_another_run() -> None:
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_how_a_process_hashes_is_no_part_of_it(hash_seed: str) -> None:
-    command = f"from tests.kit.simulation.run import run_seed; print(run_seed({SEED}).digest)"
+    command = (
+        f"from tests.kit.simulation.clusters.run import run_seed; print(run_seed({SEED}).digest)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", command],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
@@ -46,7 +48,7 @@ def test_a_failure_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> 
         raise Violation("by hand")
 
     monkeypatch.setattr(Run, "_until_available", fail)
-    monkeypatch.setattr(run_module, "TURMOIL_MS", 100)
+    monkeypatch.setattr(faults, "TURMOIL_MS", 100)
     with pytest.raises(Violation) as caught:
         run_seed(17)
     assert caught.value.__notes__ == ["Replay it: python -m tests.kit.simulation --seed 17 --trace"]

@@ -16,10 +16,10 @@ from penstock.raft.membership import Node
 from penstock.replication.disk.flusher import Job
 from penstock.storage.log.log import CleanEnd
 from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk
-from tests.kit.simulation.process import Process
+from tests.kit.simulation.clusters.process import Process
+from tests.kit.simulation.clusters.world import World
 from tests.kit.simulation.timeline import VirtualClock
 from tests.kit.simulation.wording import describe_parcel
-from tests.kit.simulation.world import World
 
 GOOD_DISK_DELAY_MS_MAX: Final = 5
 _DOWN_MS_MAX: Final = 4_000

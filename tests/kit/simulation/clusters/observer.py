@@ -6,23 +6,22 @@ to go) only grows, over all lives of all brokers.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import Final
 
 from penstock.model.ids import PartitionId
 from penstock.raft.core import Raft
 from penstock.raft.membership import Node
-from tests.kit.simulated_disk import SimulatedCrash, SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 from tests.kit.simulation import checkers
-from tests.kit.simulation.checkers import Truth, Violation
-from tests.kit.simulation.history import History
+from tests.kit.simulation.checkers import Truth
+from tests.kit.simulation.clusters.history import History
+from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.ears import Ears
 from tests.kit.simulation.messages import is_message
-from tests.kit.simulation.served import Served
 from tests.kit.simulation.timeline import Timeline
 
 _LOGS_MATCH_EVERY: Final = 300
-_LOGGER: Final = "penstock"
 
 
 class Watch:
@@ -52,11 +51,11 @@ class Observer:
         self._ears = Ears(timeline)
 
     def __enter__(self) -> Observer:
-        self._ears.open()
+        self._ears.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._ears.close()
+        self._ears.__exit__()
 
     def watch(self, partition: PartitionId) -> Watch:
         return self.watches.setdefault(partition, Watch())
@@ -172,39 +171,3 @@ class Observer:
     def nothing_unforeseen(self) -> None:
         """Production catches what nobody foresaw and goes on; here it counts."""
         self._ears.tell()
-
-
-class Ears(logging.Handler):
-    """Hears what production's loggers say."""
-
-    def __init__(self, timeline: Timeline) -> None:
-        super().__init__()
-        self._timeline = timeline
-        self._unforeseen: BaseException | None = None
-        self._before = (logging.NOTSET, True)
-
-    def open(self) -> None:
-        logger = logging.getLogger(_LOGGER)
-        self._before = (logger.level, logger.propagate)
-        logger.setLevel(logging.INFO if self._timeline.trace.is_kept else logging.ERROR)
-        logger.propagate = False
-        logger.addHandler(self)
-
-    def close(self) -> None:
-        logger = logging.getLogger(_LOGGER)
-        logger.removeHandler(self)
-        logger.level, logger.propagate = self._before
-        super().close()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, SimulatedCrash):
-            self._unforeseen = self._unforeseen or error
-        self._timeline.trace.remark(self._timeline.now_ms, record.getMessage())
-
-    def tell(self) -> None:
-        error, self._unforeseen = self._unforeseen, None
-        if isinstance(error, Violation):
-            raise error
-        if error is not None:
-            raise Violation(f"nobody foresaw {error!r}") from error

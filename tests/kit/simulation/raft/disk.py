@@ -1,4 +1,4 @@
-"""The disk of one node of `tests.kit.raft.cluster`: a log of batches, and the state it saved.
+"""The disk of one node of a cluster of consensus alone: a log of batches, and the state it saved.
 
 As unreliable as the contract of `raft.core` allows: a crash takes any part of what was not flushed,
 and may bring back what was dropped. The invariant: what is flushed, saved or cut stays so.
@@ -8,28 +8,60 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 
-from penstock.raft.membership import Membership, MembershipAt
+from penstock.raft.membership import Membership, MembershipAt, Node
 from penstock.raft.messages import BatchPlace
 from penstock.raft.state import SavedState
 from penstock.raft.terms import TermHistory
+from tests.kit.simulation.checkers import Fact
+from tests.kit.simulation.messages import message
 
 BATCHES_PER_REQUEST_MAX = 4
+NOOP = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """A batch with its bytes: a number that no other has, or NOOP."""
 
     place: BatchPlace
     payload: int
 
+    @property
+    def base_offset(self) -> int:
+        return self.place.base_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.place.end_offset
+
+    @property
+    def term(self) -> int:
+        return self.place.term
+
+    @cached_property
+    def facts(self) -> tuple[tuple[int, Fact], ...]:
+        """As many messages as it is long, or what a leader wrote of its own."""
+        return tuple(
+            (offset, Fact(self.term, None, self._value(offset - self.base_offset)))
+            for offset in range(self.base_offset, self.end_offset)
+        )
+
+    def _value(self, number: int) -> bytes:
+        if self.payload == NOOP:
+            return b"" if self.place.membership is None else b"%r" % self.place.membership
+        return message(self.payload, number)[1]
+
 
 class Disk:
     """What one node has: a log of which the end may not be flushed, and what it saved."""
 
-    def __init__(self, membership: Membership) -> None:
+    is_compacted = False
+
+    def __init__(self, node: Node, membership: Membership) -> None:
+        self.node = node
         first = MembershipAt(-1, 0, membership)
         self.saved = SavedState(term=0, vote=None, terms=(), memberships=(first,))
         self.start_offset = 0
@@ -42,6 +74,13 @@ class Disk:
     @property
     def end_offset(self) -> int:
         return self.batches[-1].place.end_offset if self.batches else self.start_offset
+
+    @property
+    def held(self) -> list[Batch]:
+        return self.batches
+
+    def facts(self) -> dict[int, Fact]:
+        return {offset: fact for batch in self.batches for offset, fact in batch.facts}
 
     def append(self, batches: Iterable[Batch]) -> None:
         for batch in batches:

@@ -14,11 +14,11 @@ from typing import Final
 from penstock.model.errors import UnknownTopic
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Membership, Node
-from tests.kit.simulation.machine import Machine
-from tests.kit.simulation.plan import PartitionPlan
-from tests.kit.simulation.process import Process
-from tests.kit.simulation.served import Served
-from tests.kit.simulation.world import World
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.plan import PartitionPlan
+from tests.kit.simulation.clusters.process import Process
+from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.clusters.world import World
 
 _INTERVAL_MS: Final = 400
 _LAG_MS_MAX: Final = 1_000

@@ -6,15 +6,16 @@ Not the machines, which know it. The invariant: there is one of each in a run.
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Protocol
 
 from penstock.model.ids import PartitionId
 from penstock.raft.membership import Node
 from tests.kit.simulated_disk import SimulatedDisk
-from tests.kit.simulation.history import History
-from tests.kit.simulation.network import Network
-from tests.kit.simulation.observer import Observer
-from tests.kit.simulation.plan import PartitionPlan, Plan
+from tests.kit.simulation.clusters.history import History
+from tests.kit.simulation.clusters.observer import Observer
+from tests.kit.simulation.clusters.parcels import Parcels
+from tests.kit.simulation.clusters.plan import PartitionPlan, Plan
 from tests.kit.simulation.timeline import Timeline, VirtualClock
 from tests.kit.simulation.trace import Trace
 
@@ -30,9 +31,9 @@ class World:
 
     def __init__(self, plan: Plan, seed: int, trace: Trace) -> None:
         self.plan = plan
-        self.timeline = Timeline(seed, trace)
+        self.timeline = Timeline(Random(f"world {seed}"), trace)
         self.clock = VirtualClock(self.timeline, 0)
-        self.network = Network(self.timeline)
+        self.network = Parcels(self.timeline)
         self.history = History()
         self.observer = Observer(self.timeline, self.history)
         # How often what happened.

@@ -10,10 +10,11 @@ from random import Random
 from typing import Final
 
 from penstock.raft.membership import Membership
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.machine import Machine
-from tests.kit.simulation.plan import PartitionPlan
-from tests.kit.simulation.served import Served
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.plan import PartitionPlan
+from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.memberships import draw_membership
 
 # How long a topic that is to be deleted is given to have something on its way.
 _CALLS_MS_MAX: Final = 600
@@ -68,29 +69,13 @@ class Changes:
             self.change_one(served)
 
     def change_one(self, served: Served) -> None:
-        wanted = self._another(served.membership)
+        nodes = [machine.node for machine in self._cluster.machines.values()]
+        wanted = draw_membership(self._random, served.membership, nodes)
         # Whoever has others vote has told the registry first.
         target = self._cluster.operator.targets[served.plan.id]
         self._cluster.topics.move(served.plan.name.topic, target)
         machine = self._cluster.machines[served.node.broker]
         machine.do(lambda _: self._cluster.operator.change(served, wanted))
-
-    def _another(self, now: Membership) -> Membership:
-        """One node becomes something else: a voter, a learner, or nothing. Or anything at all,
-        which must be refused unless it is a single step."""
-        nodes = [machine.node for machine in self._cluster.machines.values()]
-        if self._random.random() < 0.2:
-            return Membership(
-                frozenset(self._random.sample(nodes, self._random.randint(0, len(nodes))))
-            )
-        node = self._random.choice(nodes)
-        voters, learners = now.voters - {node}, now.learners - {node}
-        match self._random.choice(("voter", "voter", "learner", "nothing")):
-            case "voter":
-                voters |= {node}
-            case "learner":
-                learners |= {node}
-        return Membership(voters, learners)
 
     def transfer(self) -> None:
         plan = self._random.choice(self._cluster.partitions)

@@ -6,40 +6,22 @@ Not the faults and not the promises. The invariant: a run that fails says how to
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from tests.kit.simulation import checkers
-from tests.kit.simulation.clients import IdempotentProducer
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.faults import Faults
-from tests.kit.simulation.operators import is_ailing
-from tests.kit.simulation.plan import PartitionPlan, draw_plan
-from tests.kit.simulation.served import Served
+from tests.kit.simulation.clusters.clients import IdempotentProducer
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.operators import is_ailing
+from tests.kit.simulation.clusters.plan import PartitionPlan, draw_plan
+from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.clusters.turmoil import Turmoil
+from tests.kit.simulation.runs import USUAL_WORLD, Outcome, replayable
 from tests.kit.simulation.trace import Trace
 
-TURMOIL_MS: Final = 30_000
 # Ten elections' time, until all that waits is acknowledged.
 AVAILABLE_MS_MAX: Final = 8_000
 # Until copies are where they are to be, and equal.
 SETTLED_MS_MAX: Final = 15_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run was worth: without elections and acknowledgements it would prove nothing."""
-
-    seed: int
-    simulated_ms: int
-    elections: int
-    acknowledged: int
-    read: int
-    counts: Counter[str]
-    available_ms: int
-    """After everything was mended."""
-    settled_ms: int
-    digest: str
-    """The same whenever the seed is run by the same code."""
 
 
 class Run:
@@ -48,7 +30,7 @@ class Run:
     def __init__(self, seed: int, trace: Trace) -> None:
         self.seed = seed
         self.cluster = Cluster(draw_plan(seed), seed, trace)
-        self._faults = Faults(self.cluster, seed)
+        self._turmoil = Turmoil(self.cluster, seed)
         self._trace = trace
 
     def run(self) -> Outcome:
@@ -57,24 +39,29 @@ class Run:
             cluster.start()
             cluster.operator.begin()
             cluster.add_clients()
-            while timeline.now_ms < TURMOIL_MS:
-                self._faults.strike()
-                timeline.run_for(timeline.random.choice((5, 30, 100, 600)))
-            self._faults.mend()
+            self._turmoil.rage()
+            self._turmoil.mend()
             mended_ms = timeline.now_ms
             self._until_available()
             available_ms = timeline.now_ms
             self._until_settled()
             self._check_at_the_end()
+        watches = cluster.observer.watches.values()
         return Outcome(
             seed=self.seed,
             simulated_ms=timeline.now_ms,
-            elections=sum(len(watch.leaders) for watch in cluster.observer.watches.values()),
-            acknowledged=cluster.history.acknowledged_count,
-            read=cluster.history.seen_count,
+            worth=Counter(
+                {
+                    "elections": sum(len(watch.leaders) for watch in watches),
+                    "records acknowledged": cluster.history.acknowledged_count,
+                    "records read": cluster.history.seen_count,
+                }
+            ),
             counts=cluster.counts,
-            available_ms=available_ms - mended_ms,
-            settled_ms=timeline.now_ms - available_ms,
+            healed_ms={
+                "messages taken": available_ms - mended_ms,
+                "copies equal": timeline.now_ms - mended_ms,
+            },
             digest=self._trace.digest,
         )
 
@@ -181,14 +168,6 @@ class Run:
                 checkers.copies_are_equal(leader.copy, served.copy, end_offset)
 
 
-def run_seed(seed: int, trace: Trace | None = None) -> Outcome:
-    """A failure says how to see it again."""
-    try:
-        return Run(seed, trace or Trace()).run()
-    except Exception as error:
-        error.add_note(f"Replay it: {replay_command(seed)} --trace")
-        raise
-
-
-def replay_command(seed: int) -> str:
-    return f"python -m tests.kit.simulation --seed {seed}"
+@replayable(USUAL_WORLD)
+def run_seed(seed: int, trace: Trace) -> Outcome:
+    return Run(seed, trace).run()

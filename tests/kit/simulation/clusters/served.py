@@ -12,8 +12,8 @@ from penstock.model.errors import PenstockError
 from penstock.raft.membership import Membership, Node
 from penstock.replication.replica.participant import Participant
 from penstock.replication.replica.replica import Replica
-from tests.kit.simulation.copies import Copy
-from tests.kit.simulation.plan import PartitionPlan
+from tests.kit.simulation.clusters.copies import Copy
+from tests.kit.simulation.clusters.plan import PartitionPlan
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

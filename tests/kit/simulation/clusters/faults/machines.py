@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.process import Process
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.process import Process
 
 
 class MachineFaults:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from penstock.raft.membership import Membership, Node
-from tests.kit.simulation.operators import described, next_step
+from tests.kit.simulation.clusters.operators import described, next_step
 
 A, B, C, D = (Node(broker, 1) for broker in range(1, 5))
 NEW_C = Node(3, 2)

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from penstock.model.ids import PartitionId
-from tests.kit.simulation.cluster import Cluster
+from tests.kit.simulation.clusters.cluster import Cluster
 
 _ELECTION_MS_MAX: Final = 4_000
 _SENDING_MS_MAX: Final = 40

@@ -23,7 +23,7 @@ from penstock.registry.facts import (
     apply,
 )
 from penstock.registry.image import BrokerImage
-from tests.kit.simulation.plan import Plan
+from tests.kit.simulation.clusters.plan import Plan
 
 
 class Topics:

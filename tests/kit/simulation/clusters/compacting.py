@@ -18,7 +18,7 @@ from penstock.storage.compaction.compaction import (
     read_cleaned_offset,
 )
 from penstock.storage.files.files import Directory
-from tests.kit.simulation.served import Served
+from tests.kit.simulation.clusters.served import Served
 
 
 def compact(

@@ -2,20 +2,16 @@
 
 The shell is the smallest that obeys the contract of `raft.core` and is as unreliable as it allows:
 a message may be late, lost, doubled or overtaken; saving and flushing take time; a node may crash
-right after it said something. All of it comes from one seed. Not the disk
-(`tests.kit.raft.disk`), the faults (`tests.kit.raft.chaos`) and not what must hold
-(`tests.kit.raft.checkers`). The invariant: a message leaves, and a byte is written, only when the
-state that it follows from is saved.
+right after it said something. All of it comes from one seed. Not the disk (`disk`), the faults
+(`turmoil`) and not what must hold (`checkers`). The invariant: a message leaves, and a byte is
+written, only when the state that it follows from is saved.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
-from random import Random
 from typing import Protocol, assert_never
 
 from penstock.raft.core import Raft
@@ -32,12 +28,15 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.state import SavedState, Timing
-from tests.kit.raft.disk import Batch, Disk
+from tests.kit.simulation.network import Network
+from tests.kit.simulation.raft.disk import NOOP, Batch, Disk
+from tests.kit.simulation.timeline import Timeline
+from tests.kit.simulation.wording import describe
 
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
 HEARTBEAT_MS = 60
-NOOP = -1
+GOOD_DISK_DELAY_MS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Heartbeat:
 
 
 class Observer(Protocol):
-    """Who looks at everything that happens: see `tests.kit.raft.checkers`."""
+    """Who looks at everything that happens: see `tests.kit.simulation.raft.checkers`."""
 
     def on_step(self, server: Server) -> None: ...
 
@@ -62,8 +61,8 @@ class Observer(Protocol):
 class Server:
     """One node: its disk, which survives, and its consensus, which a crash takes."""
 
-    def __init__(self, cluster: Cluster, node: Node, disk: Disk) -> None:
-        self.node = node
+    def __init__(self, cluster: Cluster, disk: Disk) -> None:
+        self.node = disk.node
         self.disk = disk
         self.raft: Raft | None = None
         self.incarnation = 0
@@ -91,11 +90,13 @@ class Server:
             draw_delay_ms=lambda: random.randrange(TIMING.election_ms),
             now_ms=self._cluster.now_ms,
         )
+        self._cluster.timeline.note(str(self.node), "starts")
         self._cluster.observer.on_restart(self)
         self._tick(self.incarnation)
         self._beat(self.incarnation)
 
     def crash(self) -> None:
+        self._cluster.timeline.note(str(self.node), "crashes")
         self.raft = None
         self.incarnation += 1
         self._inbox.clear()
@@ -113,12 +114,12 @@ class Server:
     def _tick(self, incarnation: int) -> None:
         if incarnation == self.incarnation:
             self.do(lambda raft: raft.on_time(self._cluster.now_ms))
-            self._cluster.after(TICK_MS, lambda: self._tick(incarnation))
+            self._cluster.timeline.after(TICK_MS, lambda: self._tick(incarnation))
 
     def _beat(self, incarnation: int) -> None:
         if incarnation == self.incarnation:
             self.do(self._send_heartbeats)
-            self._cluster.after(HEARTBEAT_MS, lambda: self._beat(incarnation))
+            self._cluster.timeline.after(HEARTBEAT_MS, lambda: self._beat(incarnation))
 
     # --- one thing after the other ---------------------------------------------------------------
 
@@ -140,7 +141,7 @@ class Server:
         raft.state.is_unsaved = False
         saved = raft.state.saved
         incarnation = self.incarnation
-        self._cluster.after(
+        self._cluster.timeline.after(
             self._cluster.disk_delay_ms(), lambda: self._on_saved(incarnation, saved)
         )
 
@@ -178,7 +179,7 @@ class Server:
             self._cluster.send(self.node, node, message)
         if raft.state.outbox and self._cluster.random.random() < self._cluster.brittleness:
             incarnation = self.incarnation
-            self._cluster.after(0, lambda: self._crash_and_start(incarnation))
+            self._cluster.timeline.after(0, lambda: self._crash_and_start(incarnation))
         raft.state.outbox.clear()
         self._flush()
         self._acknowledge(raft)
@@ -190,7 +191,9 @@ class Server:
         self._is_flushing = True
         began = (self.incarnation, self.disk.cuts)
         offset = self.disk.end_offset
-        self._cluster.after(self._cluster.disk_delay_ms(), lambda: self._on_flushed(began, offset))
+        self._cluster.timeline.after(
+            self._cluster.disk_delay_ms(), lambda: self._on_flushed(began, offset)
+        )
 
     def _on_flushed(self, began: tuple[int, int], offset: int) -> None:
         if began[0] != self.incarnation:
@@ -341,50 +344,30 @@ class Server:
 
 
 class Cluster:
-    """The servers, the time and the network between them."""
+    """The servers, the time and the network between them, where they are known by their brokers."""
 
-    def __init__(self, seed: int, servers: int, membership: Membership, observer: Observer) -> None:
-        self.random = Random(seed)
-        self.now_ms = 0
+    def __init__(
+        self, timeline: Timeline, servers: int, membership: Membership, observer: Observer
+    ) -> None:
+        self.timeline = timeline
+        self.random = timeline.random
+        self.network = Network(timeline, keeps_order=False, overtaking=0.1)
         self.observer = observer
-        self.steps = 0
-        # One way: from, to.
-        self.cut: set[tuple[Node, Node]] = set()
-        self.loss = 0.0
-        self.doubling = 0.0
-        self.delay_ms_max = 20
         # How often a node crashes right after it said something.
         self.brittleness = 0.0
-        self.disk_delay_ms_max = 10
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
+        self.disk_delay_ms_max = GOOD_DISK_DELAY_MS_MAX
         nodes = [Node(broker, 1) for broker in range(1, servers + 1)]
-        self.servers = {node: Server(self, node, Disk(membership)) for node in nodes}
+        self.servers = {node: Server(self, Disk(node, membership)) for node in nodes}
+
+    @property
+    def now_ms(self) -> int:
+        return self.timeline.now_ms
 
     @property
     def leaders(self) -> list[Server]:
         """Who thinks it leads: more than one, while an old one does not know of the new."""
         alive = (server for server in self.servers.values() if server.raft is not None)
         return [server for server in alive if server.raft and server.raft.leading is not None]
-
-    def after(self, delay_ms: int, event: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), event))
-
-    def run_until(self, now_ms: int) -> None:
-        while self._events and self._events[0][0] <= now_ms:
-            self.now_ms, _, event = heapq.heappop(self._events)
-            self.steps += 1
-            event()
-        self.now_ms = now_ms
-
-    def run_while(self, condition: Callable[[], bool], limit_ms: int) -> bool:
-        """Whether it became false in time."""
-        by_ms = self.now_ms + limit_ms
-        while condition():
-            if self.now_ms >= by_ms:
-                return False
-            self.run_until(self.now_ms + TICK_MS)
-        return True
 
     def disk_delay_ms(self) -> int:
         return self.random.randint(0, self.disk_delay_ms_max)
@@ -396,22 +379,19 @@ class Cluster:
         message: Message | Heartbeat,
         batches: tuple[Batch, ...] = (),
     ) -> None:
-        if (sender, receiver) in self.cut or self.random.random() < self.loss:
-            return
-        copies = 2 if self.random.random() < self.doubling else 1
-        for _ in range(copies):
-            # One in ten is late by a factor: it is overtaken.
-            factor = 10 if self.random.random() < 0.1 else 1
-            delay_ms = self.random.randint(1, self.delay_ms_max) * factor
-            self.after(delay_ms, lambda: self._deliver(sender, receiver, message, batches))
+        server, trace = self.servers[receiver], self.timeline.trace
 
-    def _deliver(
-        self,
-        sender: Node,
-        receiver: Node,
-        message: Message | Heartbeat,
-        batches: tuple[Batch, ...],
-    ) -> None:
-        if (sender, receiver) not in self.cut:
-            server = self.servers[receiver]
+        def arrive() -> None:
+            link = b"%d %d" % (sender.broker, receiver.broker)
+            trace.data(self.now_ms, link, lambda: f"{sender} > {receiver}: {told(message)}")
             server.do(lambda raft: server.handle(raft, sender, message, batches))
+
+        self.network.carry_loosely(sender.broker, receiver.broker, arrive)
+
+
+def told(message: Message | Heartbeat) -> str:
+    """In words, for whoever reads a trace."""
+    if not isinstance(message, Heartbeat):
+        return describe(message)
+    answer = " heard" if message.is_answer else f" commit {message.commit_offset}"
+    return f"heartbeat{answer} term {message.term}"

@@ -13,9 +13,9 @@ from typing import Final
 from penstock.records.view import batches
 from penstock.storage.segments.segment import LOG_SUFFIX
 from tests.kit.simulated_disk import Operation
-from tests.kit.simulation.cluster import Cluster
-from tests.kit.simulation.machine import Machine
-from tests.kit.simulation.network import CHECKED_FROM
+from tests.kit.simulation.clusters.cluster import Cluster
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.parcels import CHECKED_FROM
 
 _FAILING: Final[tuple[Operation, ...]] = (
     "flush",

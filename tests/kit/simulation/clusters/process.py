@@ -36,11 +36,11 @@ from penstock.storage.log.log import CleanEnd, Log, LogConfig
 from tests.kit.simulated_disk import SimulatedDisk
 from tests.kit.simulation import checkers
 from tests.kit.simulation.checkers import Violation
-from tests.kit.simulation.compacting import compact
-from tests.kit.simulation.copies import Copy
-from tests.kit.simulation.plan import PartitionPlan
-from tests.kit.simulation.served import Served
-from tests.kit.simulation.world import World
+from tests.kit.simulation.clusters.compacting import compact
+from tests.kit.simulation.clusters.copies import Copy
+from tests.kit.simulation.clusters.plan import PartitionPlan
+from tests.kit.simulation.clusters.served import Served
+from tests.kit.simulation.clusters.world import World
 
 Clean = dict[PartitionId, tuple[CleanEnd, bytes]]
 Incarnation = tuple[Node, int]

@@ -14,16 +14,9 @@ from penstock.model.errors import BatchError, StorageError
 from penstock.raft.membership import Node
 from penstock.records.view import batches
 from penstock.storage.log.log import Log
+from tests.kit.simulation.checkers import Fact
 
 _READ_BYTES: Final = 1 << 20
-
-
-class Fact(NamedTuple):
-    """What stands at an offset: the term it was written in, and the record."""
-
-    term: int
-    key: bytes | None
-    value: bytes | None
 
 
 class HeldBatch(NamedTuple):
@@ -34,7 +27,6 @@ class HeldBatch(NamedTuple):
     term: int
     crc: int
     facts: tuple[tuple[int, Fact], ...]
-    """By offset. Compaction leaves fewer than there are offsets."""
 
 
 class Copy:

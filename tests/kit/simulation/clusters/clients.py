@@ -15,12 +15,12 @@ from penstock.model.errors import BatchError, PenstockError, UnknownProducer
 from penstock.model.limits import PRODUCER_WINDOW_BATCHES
 from penstock.replication.replica.replica import ACKS_ALL
 from tests.kit.simulation import checkers
-from tests.kit.simulation.copies import held_batches
-from tests.kit.simulation.machine import Machine
+from tests.kit.simulation.clusters.copies import held_batches
+from tests.kit.simulation.clusters.machine import Machine
+from tests.kit.simulation.clusters.plan import PartitionPlan
+from tests.kit.simulation.clusters.process import Process, Reply
+from tests.kit.simulation.clusters.world import World
 from tests.kit.simulation.messages import Identity, batch_of, message
-from tests.kit.simulation.plan import PartitionPlan
-from tests.kit.simulation.process import Process, Reply
-from tests.kit.simulation.world import World
 
 _TIMEOUT_MS: Final = 1_500
 _PAUSE_MS: Final = (20, 300)

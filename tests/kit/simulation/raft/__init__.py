@@ -1,0 +1,1 @@
+"""Consensus alone: production's `Raft` in a shell for tests, on a log that is only numbers."""

@@ -1,0 +1,1 @@
+"""Shared groups: leases and settlements, with members who behave well or badly."""
