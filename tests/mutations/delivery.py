@@ -21,16 +21,16 @@ DELIVERY: Final = (
     outside(
         "a settlement is told before it is written",
         _SHARE,
-        "                self._in_write, self._unsaved = self._unsaved, []\n",
-        "                self._tell(self._unsaved)\n                self._unsaved = []\n",
+        "            self._in_write, self._unsaved = self._unsaved, []\n",
+        "            self._tell(self._unsaved)\n            self._unsaved = []\n",
         f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
         "what is settled during a write is told with it",
         _SHARE,
-        "                self._early += self._in_write\n",
-        "                self._early += self._in_write + self._unsaved\n"
-        "                self._unsaved = []\n",
+        "            self._early += self._in_write\n",
+        "            self._early += self._in_write + self._unsaved\n"
+        "            self._unsaved = []\n",
         f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(

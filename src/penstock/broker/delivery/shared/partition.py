@@ -364,43 +364,37 @@ class Share:
     # --- what must be durable ------------------------------------------------------------------
 
     def _save(self) -> None:
-        if self.saving is None and self._is_unsaved:
-            self.saving = self._around.loop.create_task(self._keep())
-
-    @property
-    def _is_unsaved(self) -> bool:
+        if self.saving is not None:
+            return
         machine = self.machine
         is_raised = bool(self._waiting) and machine.ceiling_wanted is not None
-        return bool(self._unsaved) or machine.is_changed or is_raised
+        if self._unsaved or machine.is_changed or is_raised:
+            self.saving = self._around.loop.create_task(self._keep())
 
     async def _keep(self) -> None:
-        """Have the coordinator keep how it stands, and again if that changed meanwhile. Once in any
-        case: whoever wanted it may have given up by now, and will ask again."""
+        """Have the coordinator keep how it stands: also if whoever wanted it has given up by now,
+        and will ask again."""
+        error: PenstockError | None = None
         try:
-            is_wanted = True
-            while is_wanted and not self._is_over:
-                self._in_write, self._unsaved = self._unsaved, []
-                snapshot = self.machine.snapshot()
-                await self._written(snapshot.state)
-                self.machine.durable(snapshot)
-                self._early += self._in_write
-                self._in_write = []
-                self.go_on()
-                is_wanted = self._is_unsaved
+            self._in_write, self._unsaved = self._unsaved, []
+            snapshot = self.machine.snapshot()
+            await self._written(snapshot.state)
+            self.machine.durable(snapshot)
+            self._early += self._in_write
+            self._in_write = []
         except (StaleTerm, UnknownGroup):
             # Another leads, or the group was made anew: whoever asks again finds out what holds.
-            self.saving = None
-            self.end(NotLeader())
-        except PenstockError as error:
-            self.saving = None
-            self.end(error)
+            error = NotLeader()
+        except PenstockError as refused:
+            error = refused
         except Exception:
             logger.exception("Group %s cannot be kept in %s", self.group, self.partition.name)
-            self.saving = None
-            self.end(InternalError())
+            error = InternalError()
+        self.saving = None
+        if error is None:
+            self.go_on()  # which saves once more what has changed meanwhile
         else:
-            self.saving = None
-            self.go_on()
+            self.end(error)
 
     def _tell_durable(self) -> None:
         if self._early and self._around.now_ms() >= self._around.alone_from_ms:
