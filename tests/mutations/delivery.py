@@ -43,7 +43,7 @@ DELIVERY: Final = (
     outside(
         "told while a former leader may believe that it leads",
         _SHARE,
-        "if self._early and self._around.now_ms() >= self._around.alone_from_ms:",
+        "if self._early and now_ms >= self._around.alone_from_ms:",
         "if self._early:",
         f"{_SHARE_TESTS}::test_nobody_is_told_while_a_former_leader_may_believe_that_it_leads",
     ),

@@ -23,6 +23,7 @@ from penstock.broker.turns.fair_turns import FairTurns, Unanswered, Work
 from penstock.coordination.delivery.shared_partition import SharePartition, last_state
 from penstock.coordination.delivery.shared_settings import DeadMessage, Lease, Settlement
 from penstock.coordination.delivery.unanswered import give_back, held_until_ms
+from penstock.coordination.delivery.window.message_state import Kind
 from penstock.model.errors import (
     InternalError,
     NotLeader,
@@ -161,6 +162,7 @@ class Share:
         self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
         self._feeding: asyncio.Handle | Work[bool] | None = None
         self._looker = Unanswered()
         self._is_over = False
@@ -288,12 +290,19 @@ class Share:
             if not self.is_led:
                 self.end(NotLeader())
                 return
-            self.machine.expire(self._around.now_ms())
-            self._tell_durable()
-            self._serve()
+            now_ms, wait_ms_max = self._around.now_ms(), _TIMER_MS_MAX
+            self.machine.expire(now_ms)
+            if self._early and now_ms >= self._around.alone_from_ms:
+                early, self._early = self._early, []
+                self._tell(early)
+            if self._waiting:
+                if self._around.is_steady():
+                    self._serve(now_ms)
+                else:
+                    wait_ms_max = _UNSTEADY_MS
             self._bury()
             self._save()
-            self._set_timer()
+            self._set_timer(now_ms, wait_ms_max)
             # Nobody else would bury what is dying, before a member comes again.
             if self._is_unused and not self._is_burying and not self.machine.counts().dying:
                 self.end(NotLeader(), last_state(self.machine))
@@ -303,19 +312,11 @@ class Share:
             logger.exception("Group %s cannot be served in %s", self.group, self.partition.name)
             self.end(InternalError())
 
-    def _serve(self) -> None:
+    def _serve(self, now_ms: int) -> None:
         """Give those who wait what there is, the first first."""
-        if not self._waiting or not self._around.is_steady():
-            return
-        is_more = self._log.feed(self.machine, self._around.now_ms())
-        for ask in list(self._waiting):
-            if ask not in self._waiting:
-                continue  # gone with the connection of one that was answered just now
-            leased = self._lease(ask)
-            if leased is None:
-                break
-            del self._waiting[ask]
-            ask.answer(leased)
+        is_more = self._log.feed(self.machine, now_ms)
+        if self.machine.window.runs.counts[Kind.AVAILABLE]:
+            self._hand_out()
         if not self._waiting:
             return
         if self._log.must_open or (is_more and self._log.must_look):
@@ -327,6 +328,16 @@ class Share:
             self.partition.wait_for_more(self, self.go_on)
         elif self._feeding is None:
             self._feeding = self._around.loop.call_soon(self._fed, True)
+
+    def _hand_out(self) -> None:
+        for ask in list(self._waiting):
+            if ask not in self._waiting:
+                continue  # gone with the connection of one that was answered just now
+            leased = self._lease(ask)
+            if leased is None:
+                break
+            del self._waiting[ask]
+            ask.answer(leased)
 
     def _fed(self, is_any: bool) -> None:
         self._feeding = None
@@ -396,11 +407,6 @@ class Share:
         else:
             self.end(error)
 
-    def _tell_durable(self) -> None:
-        if self._early and self._around.now_ms() >= self._around.alone_from_ms:
-            early, self._early = self._early, []
-            self._tell(early)
-
     def _tell(self, settled: Sequence[tuple[Told, Outcomes]]) -> None:
         for told, outcomes in settled:
             try:
@@ -459,18 +465,23 @@ class Share:
 
     # --- time ----------------------------------------------------------------------------------
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, now_ms: int, wait_ms_max: int) -> None:
+        """Wake up for what is due next. One that wakes too early sleeps again."""
+        due_ms = now_ms + wait_ms_max
+        if self._early:
+            due_ms = min(due_ms, self._around.alone_from_ms)
         if self._timer is not None:
+            if self._timer_at_ms <= min(due_ms, self.machine.window.timers.soonest_ms):
+                return
             self._timer.cancel()
             self._timer = None
-        now_ms = self._around.now_ms()
-        deadlines_ms = [now_ms + _TIMER_MS_MAX]
         if (deadline_ms := self.machine.deadline_ms) is not None:
-            deadlines_ms.append(deadline_ms)
-        if self._early:
-            deadlines_ms.append(self._around.alone_from_ms)
-        if self._waiting and not self._around.is_steady():
-            deadlines_ms.append(now_ms + _UNSTEADY_MS)
+            due_ms = min(due_ms, deadline_ms)
         if not self._is_over:
-            wait_s = max(min(deadlines_ms) - now_ms, 1) / 1000
-            self._timer = self._around.loop.call_later(wait_s, self.go_on)
+            self._timer_at_ms = due_ms
+            wait_s = max(due_ms - now_ms, 1) / 1000
+            self._timer = self._around.loop.call_later(wait_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.go_on()
