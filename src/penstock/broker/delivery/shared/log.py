@@ -153,6 +153,8 @@ class ShareLog:
             for header, batch in _batches(chunk):
                 if not self._offer(machine, header, batch, now_ms):
                     return True
+                if (left := machine.wanted) is None or left < header.next_offset:
+                    break  # the window is full, or has moved on within the batch
             if machine.wanted == wanted:
                 return False  # nothing there that could be read: not again in this turn
         return False
