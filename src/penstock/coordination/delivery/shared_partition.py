@@ -158,19 +158,20 @@ class SharePartition:
         *,
         skipped: Sequence[tuple[int, int]] = (),
         details: Sequence[MessageDetails] = (),
-    ) -> None:
+    ) -> int | None:
         """The log has committed messages from `first`, which is `wanted`, up to `end`.
 
         skipped: ranges (first, end) of offsets that are not for this group: taken out by a filter,
         by compaction, or no messages at all. details: of those that have some, by rising offset.
-        What does not fit into the window is left out: `wanted` says where to go on.
+        What does not fit into the window is left out. Returns what is `wanted` now.
         """
         assert first == self.window.fed, (first, self.window.fed)
-        end = min(end, self.start + self.settings.window_max)
+        end = min(end, self.window.runs.start + self.settings.window_max)
         if first < end:
-            if not self.settings.is_ordered_by_key:
+            if details and not self.settings.is_ordered_by_key:
                 details = [each._replace(key=None) for each in details]
             self.window.feed(end, skipped, details, now_ms)
+        return self.wanted
 
     def forget_before(self, log_start: int) -> None:
         """Retention took what is before from the log."""

@@ -239,6 +239,30 @@ async def test_what_compaction_takes_while_it_is_leased_is_told_as_gone() -> Non
     assert payload.gone == [(3, 9), (11, 11), (13, 13)]
 
 
+async def test_what_was_read_just_now_is_leased_without_reading_it_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another group, which was not told of it, reads it."""
+    for _ in range(3):
+        await bench.publish(1)
+    log, machine = bench.group()
+    reads: list[int] = []
+
+    def read(offset: int, max_bytes: int) -> Any:
+        reads.append(offset)
+        return bench.partition.replica.read(offset, max_bytes)
+
+    monkeypatch.setattr(bench.partition, "read", read)
+    log.feed(machine, 0)
+    leases = [Lease(0, 2, 1)]
+    fed = log.payload(leases, 1 << 20)
+    assert [read_header(piece).base_offset for piece in fed.pieces] == [0, 1, 2]
+    assert reads == [0]
+    log, _ = bench.group()
+    assert log.payload(leases, 1 << 20).pieces == fed.pieces
+    assert reads == [0, 0, 1, 2]
+
+
 async def test_priorities_are_known_in_every_part(bench: Bench) -> None:
     await bench.publish(6, priority=b"1")
     await bench.publish(2, priority=b"9")
