@@ -8,13 +8,13 @@ overtake each other. A failed append throws the group's memory away, so the mach
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Ticket = object
 """Whom to answer: made by the shell, opaque to the machines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One record of the internal topic."""
 
     key: bytes
