@@ -162,6 +162,13 @@ DELIVERY: Final = (
         f"{_LOG_TESTS}::test_what_compaction_has_taken_is_not_waited_for",
     ),
     outside(
+        "the rest of a batch is passed over where the window has moved on within it",
+        _LOG,
+        "                if wanted is None or wanted < end:\n",
+        "                if wanted is None:\n",
+        f"{_LOG_TESTS}::test_what_is_behind_a_window_that_compaction_has_taken_is_not_lost",
+    ),
+    outside(
         "who asks again goes before those who have not begun",
         "broker/turns/fair_turns.py",
         "            if line:\n                self._waiting.append(client)",

@@ -277,8 +277,8 @@ class Share:
     @property
     def _is_unused(self) -> bool:
         """Whether nobody could miss it: it is opened again for who comes next."""
-        is_told = not (self._unsaved or self._early)
-        return is_told and not (self.holders or self._waiting or self.saving)
+        is_at_work = self._unsaved or self._early or self._is_burying
+        return not (self.holders or self._waiting or self.saving or is_at_work)
 
     # --- going on ------------------------------------------------------------------------------
 
@@ -300,11 +300,13 @@ class Share:
                     self._serve(now_ms)
                 else:
                     wait_ms_max = _UNSTEADY_MS
-            self._bury()
+            is_any_dying = self.machine.window.runs.counts[Kind.DYING] > 0
+            if is_any_dying:
+                self._bury()
             self._save()
             self._set_timer(now_ms, wait_ms_max)
             # Nobody else would bury what is dying, before a member comes again.
-            if self._is_unused and not self._is_burying and not self.machine.counts().dying:
+            if not is_any_dying and self._is_unused:
                 self.end(NotLeader(), last_state(self.machine))
         except PenstockError as error:
             self.end(error)
