@@ -7,30 +7,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock.broker.groups.coordinator import Answer, FoundT, GroupCoordinator
 from penstock.coordination.group.coordinator import Coordinator
+from penstock.coordination.group.effects import Effects
 from penstock.model.errors import PenstockError
 
 
-async def answered(ask: Callable[[Answer], None]) -> Any:
-    """The answer to what `ask` asks; what is refused is raised."""
+async def decided(
+    groups: GroupCoordinator, act: Callable[[Answer, Coordinator, int], Effects]
+) -> Any:
+    """What the groups answer, once it is durable; what is refused is raised. act: what they are let
+    do, with whom to answer and the time in ms."""
     waiting = asyncio.get_running_loop().create_future()
-
-    def answer(what: object) -> None:
-        if waiting.done():
-            return  # whoever waited was cancelled
-        if isinstance(what, PenstockError):
-            waiting.set_exception(what)
-        else:
-            waiting.set_result(what)
-
-    ask(answer)
+    answer = partial(_answer, waiting)
+    groups.submit(answer, partial(act, answer))
     return await waiting
 
 
 async def found(groups: GroupCoordinator, question: Callable[[Coordinator], FoundT]) -> FoundT:
     """What a look at the groups finds."""
-    what: FoundT = await answered(lambda answer: groups.ask(answer, question))
+    waiting = asyncio.get_running_loop().create_future()
+    groups.ask(partial(_answer, waiting), question)
+    what: FoundT = await waiting
     return what
+
+
+def _answer(waiting: asyncio.Future[Any], what: object) -> None:
+    if waiting.done():
+        return  # whoever waited was cancelled
+    if isinstance(what, PenstockError):
+        waiting.set_exception(what)
+    else:
+        waiting.set_result(what)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from penstock.broker.bounds import check_count
-from penstock.broker.groups.answers import answered, found
+from penstock.broker.groups.answers import decided, found
 from penstock.broker.groups.coordinator import Answer, GroupCoordinator
 from penstock.broker.partitions.leaders import Leaders
 from penstock.coordination.group.coordinator import Coordinator
@@ -53,13 +53,9 @@ class Questions:
     async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
         """Where the group stands, for the leader of the partition."""
         place = self._place(request)
-
-        def ask(answer: Answer) -> None:
-            self.groups.submit(
-                answer, lambda groups, _: groups.shared.read(answer, request.group, place)
-            )
-
-        kept: ShareReadAnswer = await answered(ask)
+        kept: ShareReadAnswer = await decided(
+            self.groups, lambda answer, groups, _: groups.shared.read(answer, request.group, place)
+        )
         return pb.ReadShareResponse(
             is_known=bool(kept.state),
             state=kept.state,
@@ -72,25 +68,19 @@ class Questions:
     async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
         """Where the group stands from now on. Answered when it is durable."""
         place = self._place(request)
-
-        def ask(answer: Answer) -> None:
-            self.groups.submit(
-                answer,
-                lambda groups, _: groups.shared.write(
-                    answer, request.group, request.incarnation, place, request.state
-                ),
-            )
-
-        settings: SharedSettings = await answered(ask)
+        settings: SharedSettings = await decided(
+            self.groups,
+            lambda answer, groups, _: groups.shared.write(
+                answer, request.group, request.incarnation, place, request.state
+            ),
+        )
         return pb.WriteShareResponse(lease_ms=settings.lease_ms, attempts_max=settings.attempts_max)
 
     async def check_claim(self, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
-        def ask(answer: Answer) -> None:
-            self.groups.submit(
-                answer, lambda groups, _: groups.table.claims.check(answer, request.topic_id)
-            )
-
-        holder: ClaimHolder = await answered(ask)
+        holder: ClaimHolder = await decided(
+            self.groups,
+            lambda answer, groups, _: groups.table.claims.check(answer, request.topic_id),
+        )
         return pb.CheckClaimResponse(
             claim=holder.claim, client_name=holder.client_name, valid_ms=CLAIM_VALID_MS
         )
@@ -104,20 +94,17 @@ class Questions:
             settings=dict(request.set), removed=tuple(request.reset), replaces=request.replaces
         )
 
-        def ask(answer: Answer) -> None:
-            def act(groups: Coordinator, now_ms: int) -> Effects:
-                del now_ms
-                check_group_name(request.group)
-                table = groups.table
-                if request.only_checked:
-                    table.settings.changed(request.group, change)
-                    return Effects(answers=[(answer, None)])
-                records = table.configure(request.group, change)
-                return Effects(records=records, answers=[(answer, None)])
+        def act(answer: Answer, groups: Coordinator, now_ms: int) -> Effects:
+            del now_ms
+            check_group_name(request.group)
+            table = groups.table
+            if request.only_checked:
+                table.settings.changed(request.group, change)
+                return Effects(answers=[(answer, None)])
+            records = table.configure(request.group, change)
+            return Effects(records=records, answers=[(answer, None)])
 
-            self.groups.submit(answer, act)
-
-        await answered(ask)
+        await decided(self.groups, act)
         return pb.AlterGroupSettingsResponse()
 
     async def settings(self, request: pb.GroupSettingsRequest) -> pb.GroupSettingsResponse:

@@ -8,8 +8,7 @@ from typing import Final
 
 from penstock.broker.call import Call
 from penstock.broker.context import Context
-from penstock.broker.groups.answers import answered
-from penstock.broker.groups.coordinator import Answer
+from penstock.broker.groups.answers import decided
 from penstock.coordination.group.exclusivity import ClaimGranted, ClaimRequest
 from penstock.model.errors import InvalidRequest
 from penstock.model.ids import check_public, check_topic_name
@@ -44,13 +43,10 @@ async def claim_topic(context: Context, call: Call[pb.ClaimTopicRequest]) -> pb.
         is_fencing=request.fence,
         claim=request.claim,
     )
-
-    def ask(answer: Answer) -> None:
-        context.groups.submit(
-            answer, lambda groups, now_ms: groups.table.claims.claim(answer, wanted, now_ms)
-        )
-
-    granted: ClaimGranted = await answered(ask)
+    granted: ClaimGranted = await decided(
+        context.groups,
+        lambda answer, groups, now_ms: groups.table.claims.claim(answer, wanted, now_ms),
+    )
     if granted.wait_ms:
         # From now on, which is no earlier than it was decided.
         await asyncio.sleep(granted.wait_ms / 1000)
@@ -61,16 +57,12 @@ async def release_topic(
     context: Context, call: Call[pb.ReleaseTopicRequest]
 ) -> pb.ReleaseTopicResponse:
     topic = context.topics.find(call.request.topic)
-
-    def ask(answer: Answer) -> None:
-        context.groups.submit(
-            answer,
-            lambda groups, now_ms: groups.table.claims.release(
-                answer, topic.id, call.request.claimant, now_ms
-            ),
-        )
-
-    await answered(ask)
+    await decided(
+        context.groups,
+        lambda answer, groups, now_ms: groups.table.claims.release(
+            answer, topic.id, call.request.claimant, now_ms
+        ),
+    )
     return pb.ReleaseTopicResponse()
 
 

@@ -10,8 +10,7 @@ from typing import Final
 from penstock.broker.bounds import check_count
 from penstock.broker.call import Call
 from penstock.broker.context import Context
-from penstock.broker.groups.answers import answered, found
-from penstock.broker.groups.coordinator import Answer
+from penstock.broker.groups.answers import decided, found
 from penstock.broker.handlers.groups.description import described_group
 from penstock.broker.handlers.groups.shared_places import beginning_at
 from penstock.coordination.group.coordinator import CommitRequest, Coordinator
@@ -139,11 +138,9 @@ async def delete_group(
     context: Context, call: Call[pb.DeleteGroupRequest]
 ) -> pb.DeleteGroupResponse:
     """Its place in every topic goes, and topics that it read point to point are everybody's."""
-
-    def ask(answer: Answer) -> None:
-        context.groups.submit(answer, lambda groups, _: groups.delete(answer, [call.request.group]))
-
-    [refusal] = await answered(ask)
+    [refusal] = await decided(
+        context.groups, lambda answer, groups, _: groups.delete(answer, [call.request.group])
+    )
     if refusal is not None:
         raise refusal
     return pb.DeleteGroupResponse()
