@@ -334,7 +334,7 @@ class SharePartition:
     @property
     def deadline_ms(self) -> int | None:
         """When `expire` has something to do."""
-        return self.window.deadline_ms
+        return self.window.timers.next_ms()
 
     # --- the dead ------------------------------------------------------------------------------
 

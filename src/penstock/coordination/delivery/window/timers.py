@@ -23,9 +23,12 @@ _NEVER_MS: Final = sys.maxsize
 class Timers:
     """A heap of times, each for a range of offsets."""
 
-    def __init__(self, needed: Callable[[], Iterable[Timer]]) -> None:
-        """needed: all that there must be now."""
+    def __init__(
+        self, needed: Callable[[], Iterable[Timer]], is_of_worth: Callable[[Timer], bool]
+    ) -> None:
+        """needed: all that there must be now. is_of_worth: whether one of them is."""
         self._needed = needed
+        self._is_of_worth = is_of_worth
         self._heap: list[Timer] = []
         self._entries_max = _ENTRIES_SPARED
         self.soonest_ms = _NEVER_MS
@@ -51,10 +54,10 @@ class Timers:
         self.soonest_ms = self._heap[0][0] if self._heap else _NEVER_MS
         return timer
 
-    def next_ms(self, is_of_worth: Callable[[Timer], bool]) -> int | None:
+    def next_ms(self) -> int | None:
         """When the next one is due."""
         heap = self._heap
-        while heap and not is_of_worth(heap[0]):
+        while heap and not self._is_of_worth(heap[0]):
             heappop(heap)
         self.soonest_ms = heap[0][0] if heap else _NEVER_MS
         return heap[0][0] if heap else None

@@ -40,7 +40,7 @@ class Window:
         self.expired = expired
         """How many messages have expired, since the group began."""
         self._is_ordered = is_ordered
-        self.timers = Timers(self._needed_timers)
+        self.timers = Timers(self._needed_timers, self._is_of_worth)
 
     # --- from the log --------------------------------------------------------------------------
 
@@ -194,10 +194,6 @@ class Window:
         for offset in self.deviations.expired(first, end, now_ms):
             self.expired += 1
             self._finish_for_good(offset, offset + 1)
-
-    @property
-    def deadline_ms(self) -> int | None:
-        return self.timers.next_ms(self._is_of_worth)
 
     def _is_of_worth(self, timer: Timer) -> bool:
         when_ms, first, end = timer
