@@ -126,7 +126,7 @@ class ShareLog:
         self._compiled = compiled
         self._opened: deque[SliceableBatch] = deque()
         self._opened_bytes = 0
-        # What was read last, and from where on: it is leased next.
+        # The chunk that was read last, and from where on: it is leased next.
         self._read: list[_Stored] = []
         self._read_from = 0
         self._found: _Found | None = None
@@ -151,12 +151,10 @@ class ShareLog:
                 continue
             if left_bytes <= 0 or self._compiled is not None:
                 return True
-            chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
-            if not chunk:
-                return False  # nothing there that could be read: not again in this turn
+            begin, chunk = wanted, memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
             left_bytes -= len(chunk)
             batches = _batches(chunk)
-            self._read, self._read_from = batches if len(chunk) <= _CHUNK_BYTES else [], wanted
+            self._read, self._read_from = batches if len(chunk) <= _CHUNK_BYTES else [], begin
             for end, header, batch in batches:
                 found = self._find_out(header, batch, wanted)
                 if found is None:
@@ -164,6 +162,8 @@ class ShareLog:
                 wanted = self._tell(machine, wanted, found, now_ms)
                 if wanted is None or wanted < end:
                     break  # the window is full, or has moved on within the batch
+            if wanted == begin:
+                return False  # nothing there that could be read: not again in this turn
         return False
 
     @property
