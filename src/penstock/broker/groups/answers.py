@@ -29,10 +29,9 @@ async def decided(
 
 async def found(groups: GroupCoordinator, question: Callable[[Coordinator], FoundT]) -> FoundT:
     """What a look at the groups finds."""
-    waiting = asyncio.get_running_loop().create_future()
+    waiting: asyncio.Future[FoundT] = asyncio.get_running_loop().create_future()
     groups.ask(partial(_answer, waiting), question)
-    what: FoundT = await waiting
-    return what
+    return await waiting
 
 
 def _answer(waiting: asyncio.Future[Any], what: object) -> None:

@@ -38,7 +38,7 @@ from penstock.coordination.delivery.shared_settings import ShareSettings
 from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown, TooManySubscriptions
 from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX, SHARES_MAX
-from penstock.net.clock import Clock
+from penstock.net.clock import Clock, steady_ms
 from penstock.protocol import penstock_pb2 as pb
 from penstock.replication.replica.transport import TIMING
 
@@ -93,8 +93,7 @@ class Shares:
         self._turns = turns
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        # Wall time that does not jump when somebody sets the clock: leases depend on it.
-        self._zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
+        self._now_ms = steady_ms(clock)
         self._shares: dict[Place, Share] = {}
         self._openings: dict[Place, _Opening] = {}
         # Which shares end with whose connection.
@@ -395,9 +394,6 @@ class Shares:
         for share in [one for one in self._shares.values() if one.partition is partition]:
             if not share.is_led:
                 share.end(NotLeader())
-
-    def _now_ms(self) -> int:
-        return self._zero_ms + int(self._clock.monotonic() * 1000)
 
 
 class _Opening:
