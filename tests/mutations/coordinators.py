@@ -66,8 +66,8 @@ COORDINATORS: Final = (
     outside(
         "room of what was replaced is not given back",
         _STATES,
-        "        self.size_bytes -= dropped.size_bytes\n",
-        "",
+        "        self.size_bytes += _size_bytes(state) - _size_bytes(earlier)\n",
+        "        self.size_bytes += _size_bytes(state)\n",
         _STATE_TESTS,
     ),
     outside(

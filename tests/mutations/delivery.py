@@ -21,16 +21,16 @@ DELIVERY: Final = (
     outside(
         "a settlement is told before it is written",
         _SHARE,
-        "                self._in_write, self._unsaved = self._unsaved, []\n",
-        "                self._tell(self._unsaved)\n                self._unsaved = []\n",
+        "            self._in_write, self._unsaved = self._unsaved, []\n",
+        "            self._tell(self._unsaved)\n            self._unsaved = []\n",
         f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
         "what is settled during a write is told with it",
         _SHARE,
-        "                self._early += self._in_write\n",
-        "                self._early += self._in_write + self._unsaved\n"
-        "                self._unsaved = []\n",
+        "            self._early += self._in_write\n",
+        "            self._early += self._in_write + self._unsaved\n"
+        "            self._unsaved = []\n",
         f"{_SHARE_TESTS}::test_who_settles_is_told_when_that_is_durable",
     ),
     outside(
@@ -43,7 +43,7 @@ DELIVERY: Final = (
     outside(
         "told while a former leader may believe that it leads",
         _SHARE,
-        "if self._early and self._around.now_ms() >= self._around.alone_from_ms:",
+        "if self._early and now_ms >= self._around.alone_from_ms:",
         "if self._early:",
         f"{_SHARE_TESTS}::test_nobody_is_told_while_a_former_leader_may_believe_that_it_leads",
     ),
@@ -160,6 +160,13 @@ DELIVERY: Final = (
         "            return False  # compaction has taken some",
         "            pass",
         f"{_LOG_TESTS}::test_what_compaction_has_taken_is_not_waited_for",
+    ),
+    outside(
+        "the rest of a batch is passed over where the window has moved on within it",
+        _LOG,
+        "                if wanted is None or wanted < end:\n",
+        "                if wanted is None:\n",
+        f"{_LOG_TESTS}::test_what_is_behind_a_window_that_compaction_has_taken_is_not_lost",
     ),
     outside(
         "who asks again goes before those who have not begun",

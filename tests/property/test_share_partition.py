@@ -275,7 +275,7 @@ class Shares:
         assert counts.dead_total == model.dead
         assert counts.expired_total == model.expired
         assert self.machine.lag(len(self.log)) == len(self.log) - model.count(DONE)
-        is_ready = self.machine.window.next_available() is not None
+        is_ready = self.machine.window.ready.next() is not None
         assert is_ready is bool(model.leasable())
         next_ms, deadline_ms = model.next_ms(), self.machine.deadline_ms
         assert next_ms is None or (deadline_ms is not None and deadline_ms <= next_ms)

@@ -7,6 +7,7 @@ time in any other way, so a test decides what time it is.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -30,5 +31,11 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+
+
+def steady_ms(clock: Clock) -> Callable[[], int]:
+    """Wall time that does not jump when somebody sets the clock: leases and sessions depend on
+    it."""
+    zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
+    return lambda: zero_ms + int(clock.monotonic() * 1000)

@@ -23,7 +23,16 @@ from penstock.records.plain import PlainBatch
 class SliceableBatch:
     """A checked batch with its records found: opened once, cut as often as it takes."""
 
-    __slots__ = ("_batch", "_ends", "_header", "_records", "offsets")
+    __slots__ = (
+        "_batch",
+        "_ends",
+        "_header",
+        "_records",
+        "base_offset",
+        "next_offset",
+        "offsets",
+        "size_bytes",
+    )
 
     def __init__(self, batch: memoryview, plain: PlainBatch) -> None:
         """The batch as it is, and opened. InvalidBatch if its records make no sense."""
@@ -35,19 +44,10 @@ class SliceableBatch:
         )
         self.offsets, self._ends = locate_records(plain.header, plain.batch, len(plain.batch))
         self._records = plain.records
-
-    @property
-    def size_bytes(self) -> int:
+        self.size_bytes = len(self._records)
         """Of its records, opened."""
-        return len(self._records)
-
-    @property
-    def base_offset(self) -> int:
-        return self._header.base_offset
-
-    @property
-    def next_offset(self) -> int:
-        return self._header.next_offset
+        self.base_offset = plain.header.base_offset
+        self.next_offset = plain.header.next_offset
 
     def between(self, first: int, last: int) -> bytes | bytearray | memoryview:
         """The records of these offsets, both included; the whole batch as it is if that is all of

@@ -16,7 +16,7 @@ async def share_heartbeat(
     facts = context.groups.topic_facts()
     told: ShareHeartbeatAnswer = await decided(
         context.groups,
-        lambda groups, ticket, now_ms: groups.shared.heartbeat(
+        lambda ticket, groups, now_ms: groups.shared.heartbeat(
             ticket, request.group, heartbeat, facts, now_ms
         ),
     )

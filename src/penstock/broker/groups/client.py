@@ -6,6 +6,8 @@ reached, is raised as it would be to a client.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from penstock.broker.carrier.destination import Channels
 from penstock.broker.groups.questions import Questions
 from penstock.broker.partitions.leaders import Leaders
@@ -53,14 +55,14 @@ class GroupsClient:
         response, _ = await channel.call(call, request)
         return response
 
-    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
+    def read_share(self, request: pb.ReadShareRequest) -> Awaitable[pb.ReadShareResponse]:
         """Where a shared group stands, for the leader of the partition."""
-        return await self.ask(READ_SHARE, request)
+        return self.ask(READ_SHARE, request)
 
-    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse:
+    def write_share(self, request: pb.WriteShareRequest) -> Awaitable[pb.WriteShareResponse]:
         """Where it stands from now on. Returns when that is durable."""
-        return await self.ask(WRITE_SHARE, request)
+        return self.ask(WRITE_SHARE, request)
 
-    async def who_may_write(self, topic_id: str) -> pb.CheckClaimResponse:
+    def who_may_write(self, topic_id: str) -> Awaitable[pb.CheckClaimResponse]:
         """To a topic that one producer has for itself."""
-        return await self.ask(CHECK_CLAIM, pb.CheckClaimRequest(topic_id=topic_id))
+        return self.ask(CHECK_CLAIM, pb.CheckClaimRequest(topic_id=topic_id))

@@ -35,7 +35,7 @@ from penstock.model.errors import (
     ShuttingDown,
     StorageFailed,
 )
-from penstock.net.clock import Clock
+from penstock.net.clock import Clock, steady_ms
 from penstock.registry.api import Registry
 from penstock.registry.image import TopicImage
 
@@ -93,8 +93,7 @@ class GroupCoordinator:
         self._registry = registry
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        # Wall time that does not jump when somebody sets the clock: sessions depend on it.
-        self._zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
+        self._now_ms = steady_ms(clock)
         self._groups: Coordinator | None = None
         self._loading: InTurns[Coordinator] | None = None
         # Why there are no groups; None while they are yet to be read, or are another broker's.
@@ -317,9 +316,6 @@ class GroupCoordinator:
         return StorageFailed(f"{OFFSETS_TOPIC} is read-only: {self.log.failure}")
 
     # --- time ----------------------------------------------------------------------------------
-
-    def _now_ms(self) -> int:
-        return self._zero_ms + int(self._clock.monotonic() * 1000)
 
     def _set_timer(self) -> None:
         """Wake up for what is due next. One that wakes too early sleeps again."""

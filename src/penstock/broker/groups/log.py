@@ -211,9 +211,7 @@ class GroupLog:
         checkpoint: Callable[[], Checkpoint],
     ) -> None:
         replica = partition.replica
-        pairs = ((record.key, record.value) for record in records)
-        batches = build_batches(pairs, self._clock.now_ms())
-        *before, last = [memoryview(batch) for batch in batches]
+        *before, last = build_batches(records, self._clock.now_ms())
         count = len(records)
         # Not before as many have come as it would write, so that each costs twice at most.
         is_due = self._records_since_snapshot + count >= max(
@@ -231,8 +229,8 @@ class GroupLog:
         # Past the partition, which checks what producers send. All in one turn, which is written
         # whole or not at all: the last one's end is enough.
         for batch in before:
-            replica.propose(read_header(batch), batch, None)
-        replica.propose(read_header(last), last, finished)
+            replica.propose(read_header(batch), memoryview(batch), None)
+        replica.propose(read_header(last), memoryview(last), finished)
         end_offset = replica.log.next_offset
         self._driver.end_turn()
 

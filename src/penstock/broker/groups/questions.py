@@ -45,17 +45,17 @@ class Questions:
             calls.GROUP_SETTINGS.number: self.settings,
         }
 
-    async def answer(self, call: CallType[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        response = await self._answers[call.number](request)
-        assert isinstance(response, call.response), response
-        return response
+    def answer(
+        self, call: CallType[RequestT, ResponseT], request: RequestT
+    ) -> Awaitable[ResponseT]:
+        return self._answers[call.number](request)
 
     async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse:
         """Where the group stands, for the leader of the partition."""
         place = self._place(request)
 
         kept: ShareReadAnswer = await decided(
-            self.groups, lambda groups, ticket, _: groups.shared.read(ticket, request.group, place)
+            self.groups, lambda ticket, groups, _: groups.shared.read(ticket, request.group, place)
         )
         return pb.ReadShareResponse(
             is_known=bool(kept.state),
@@ -72,7 +72,7 @@ class Questions:
 
         settings: SharedSettings = await decided(
             self.groups,
-            lambda groups, ticket, _: groups.shared.write(
+            lambda ticket, groups, _: groups.shared.write(
                 ticket, request.group, request.incarnation, place, request.state
             ),
         )
@@ -81,7 +81,7 @@ class Questions:
     async def check_claim(self, request: pb.CheckClaimRequest) -> pb.CheckClaimResponse:
         holder: ClaimHolder = await decided(
             self.groups,
-            lambda groups, ticket, _: groups.table.exclusive_topics.check(ticket, request.topic_id),
+            lambda ticket, groups, _: groups.table.exclusive_topics.check(ticket, request.topic_id),
         )
         return pb.CheckClaimResponse(
             claim=holder.claim, client_name=holder.client_name, valid_ms=CLAIM_VALID_MS
@@ -96,7 +96,7 @@ class Questions:
             settings=dict(request.set), removed=tuple(request.reset), replaces=request.replaces
         )
 
-        def act(groups: Coordinator, ticket: Ticket[None], now_ms: int) -> Effects:
+        def act(ticket: Ticket[None], groups: Coordinator, now_ms: int) -> Effects:
             del now_ms
             check_group_name(request.group)
             table = groups.table

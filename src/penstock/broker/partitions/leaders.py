@@ -141,6 +141,9 @@ class Leaders:
                 return image.brokers[self._me]
             await make()
             image = self._registry.image
+        here = self._partitions.get(topic, 0)
+        if here is not None and here.replica.is_leader and self._me in image.brokers:
+            return image.brokers[self._me]
         found = image.topics.get(topic)
         leader = None if found is None else self.brokers.get(self.of(found, 0).broker)
         if leader is None:

@@ -27,11 +27,15 @@ class OwnTopic:
         self.name = name
         self._topics = topics
         self._partitions = partitions
+        self._found: Partition | None = None
 
     @property
     def partition(self) -> Partition:
         """The copy here: UnknownTopic if there is none, StorageError if it is damaged."""
-        return self._partitions.find(self.name, 0)
+        found = self._found
+        if found is None or not found.is_open:
+            found = self._found = self._partitions.find(self.name, 0)
+        return found
 
     @property
     def folder(self) -> Directory:
@@ -67,6 +71,9 @@ class OwnTopic:
 
     def is_read_in(self, term: int | None) -> bool:
         """Whether who read it in that term has read all there is."""
+        found = self._found
+        if found is not None and found.is_open:
+            return found.replica.is_leader and found.replica.term == term
         try:
             return term is not None and self.term == term
         except StorageError:
@@ -82,10 +89,9 @@ class OwnTopic:
         """Why nothing more can be written, here or anywhere: where the copy here is not the only
         one, another broker is to be asked."""
         try:
-            if self.term is None:
-                return None
-            return self.partition.replica.failure
+            replica = self.partition.replica
         except UnknownTopic:
             return None
         except StorageError as error:
-            return error
+            return None if self._topics.is_elsewhere_too(self.name) else error
+        return replica.failure if replica.is_leader else None

@@ -28,10 +28,12 @@ class Ceiling:
         # Since the last snapshot, and between the two before.
         self._leased_since = 0
         self._leased_before = 0
+        self._find_headroom()
 
     def leased(self, end: int, messages: int) -> None:
         self._frontier = max(self._frontier, end)
         self._leased_since += messages
+        self._find_headroom()
 
     def asked(self, end: int) -> None:
         """A member would have been given messages up to `end`, had the ceiling been there."""
@@ -54,8 +56,8 @@ class Ceiling:
     def written(self) -> None:
         """A state is on its way: from here on it is counted anew."""
         self._leased_before, self._leased_since = self._leased_since, 0
+        self._find_headroom()
 
-    @property
-    def _headroom(self) -> int:
+    def _find_headroom(self) -> None:
         pace = 2 * max(self._leased_since, self._leased_before)
-        return min(max(pace, _HEADROOM_MIN), self._headroom_max)
+        self._headroom = min(max(pace, _HEADROOM_MIN), self._headroom_max)

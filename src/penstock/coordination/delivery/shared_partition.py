@@ -146,9 +146,9 @@ class SharePartition:
         """Where the log is to be read from next. None while the window is full; and, of an ordered
         group, while messages were settled that were not read here, until that is durable."""
         fed = self.window.fed
-        if not self.window.deviations.is_complete:
+        if self.settings.is_ordered_by_key and not self.window.deviations.is_complete:
             return None
-        return fed if fed < self.start + self.settings.window_max else None
+        return fed if fed < self.window.runs.start + self.settings.window_max else None
 
     def offer(
         self,
@@ -158,23 +158,24 @@ class SharePartition:
         *,
         skipped: Sequence[tuple[int, int]] = (),
         details: Sequence[MessageDetails] = (),
-    ) -> None:
+    ) -> int | None:
         """The log has committed messages from `first`, which is `wanted`, up to `end`.
 
         skipped: ranges (first, end) of offsets that are not for this group: taken out by a filter,
         by compaction, or no messages at all. details: of those that have some, by rising offset.
-        What does not fit into the window is left out: `wanted` says where to go on.
+        What does not fit into the window is left out. Returns what is `wanted` now.
         """
         assert first == self.window.fed, (first, self.window.fed)
-        end = min(end, self.start + self.settings.window_max)
+        end = min(end, self.window.runs.start + self.settings.window_max)
         if first < end:
-            if not self.settings.is_ordered_by_key:
+            if details and not self.settings.is_ordered_by_key:
                 details = [each._replace(key=None) for each in details]
             self.window.feed(end, skipped, details, now_ms)
+        return self.wanted
 
     def forget_before(self, log_start: int) -> None:
         """Retention took what is before from the log."""
-        if log_start > self.start:
+        if log_start > self.window.runs.start:
             self.window.forget_before(log_start)
 
     # --- leases --------------------------------------------------------------------------------
@@ -183,24 +184,25 @@ class SharePartition:
         """Messages for this member, until `lease_ms` have passed: higher priorities first, then in
         the log's order. Fewer than asked for where there are no more beneath the ceiling."""
         self.expire(now_ms)
-        window, leases, left = self.window, [], messages_max
+        window, ready, left = self.window, self.window.ready, messages_max
+        leases: list[Lease] = []
         until_ms = now_ms + self.settings.lease_ms
         given = 0
-        while left > 0 and (piece := window.next_available()) is not None:
+        while left > 0 and (piece := ready.next()) is not None:
             first, end, state = piece
             end = min(end, first + left)
             assert state.kind is Kind.AVAILABLE, (first, end, state)
             assert first < end, (first, end, left)
-            assert end <= window.ready.ceiling, (end, window.ready.ceiling)
-            window.ready.take()
+            assert end <= ready.ceiling, (end, ready.ceiling)
+            ready.take()
             window.change(first, end, State(Kind.LEASED, state.attempts, member, until_ms))
             attempt = state.attempts + 1
             leases.append(Lease(first, end - 1, max(attempt, 1 + state.is_doubtful)))
             left -= end - first
             given = state.priority
             self._ceiling.leased(end, end - first)
-        above = window.ready.next_above(window.is_available)
-        if above is not None and (left > 0 or above[1] > given):
+        above = ready.next_above()
+        if above is not None and (left > 0 or above[2].priority > given):
             # Also for one that should have come before these: it comes before the next.
             self._ceiling.asked(min(above[0] + max(left, 1), window.fed))
         return leases
@@ -232,7 +234,10 @@ class SharePartition:
         self.expire(now_ms)
         end = last + 1
         pieces = self.window.runs.pieces(first, end)
-        held = sum(high - low for low, high, state in pieces if state.is_settled_by(member))
+        held = 0
+        for low, high, state in pieces:
+            if state.is_settled_by(member):
+                held += high - low
         if held < end - first:
             raise UnknownLease(_why_not(member, first, end, pieces))
         reason = reason[:SHARE_REASON_CHARACTERS_MAX]
@@ -309,6 +314,8 @@ class SharePartition:
 
     def expire(self, now_ms: int) -> None:
         """End what has come to its time: leases, backoffs, doubts, messages."""
+        if now_ms < self.window.timers.soonest_ms:
+            return
         for piece in self.window.lapse(now_ms):
             first, end, state = piece
             match state.kind:
@@ -327,7 +334,7 @@ class SharePartition:
     @property
     def deadline_ms(self) -> int | None:
         """When `expire` has something to do."""
-        return self.window.deadline_ms
+        return self.window.timers.next_ms()
 
     # --- the dead ------------------------------------------------------------------------------
 
@@ -352,25 +359,27 @@ class SharePartition:
         """Whether a snapshot would say something that is not durable, other than a ceiling. So of
         a group that is fresh: where it began must not be decided twice."""
         # The window begins elsewhere, and messages expire, also when nobody settles any.
-        return self._durable_mark != (self._changes, self.start, self.window.expired)
+        window = self.window
+        return self._durable_mark != (self._changes, window.runs.start, window.expired)
 
     @property
     def ceiling_wanted(self) -> int | None:
         """Up to where members would have the ceiling, if that is worth a write."""
-        return self._ceiling.wanted(self.window.ready.ceiling, self.start)
+        return self._ceiling.wanted(self.window.ready.ceiling, self.window.runs.start)
 
     def snapshot(self) -> Snapshot:
         """The state to write now: everything that was settled, and a ceiling that is raised."""
-        ceiling = self._ceiling.next(self.window.ready.ceiling, self.start)
+        window, start = self.window, self.window.runs.start
+        ceiling = self._ceiling.next(window.ready.ceiling, start)
         self._ceiling.written()
-        mark = (self._changes, self.start, self.window.expired)
-        return Snapshot(self.state(ceiling), ceiling, self.window.deviations.unsaved, mark)
+        mark = (self._changes, start, window.expired)
+        return Snapshot(self.state(ceiling), ceiling, window.deviations.unsaved, mark)
 
     def state(self, ceiling: int) -> bytes:
         """What there is to know, with this ceiling."""
         return encode_share_state(
             ShareState(
-                start=self.start,
+                start=self.window.runs.start,
                 ceiling=ceiling,
                 acknowledged=self._acknowledged,
                 expired=self.window.expired,
@@ -382,8 +391,10 @@ class SharePartition:
     def durable(self, snapshot: Snapshot) -> None:
         """The snapshot is durable. Settlements made before it was taken may be answered now."""
         ready = self.window.ready
-        ready.raise_ceiling(max(ready.ceiling, snapshot.ceiling))
-        self.window.saved(snapshot.settled)
+        if snapshot.ceiling > ready.ceiling:
+            ready.raise_ceiling(snapshot.ceiling)
+        if snapshot.settled:
+            self.window.saved(snapshot.settled)
         self._durable_mark = snapshot.mark
 
     # --- what is told --------------------------------------------------------------------------

@@ -78,16 +78,8 @@ def encode_share_state(state: ShareState) -> bytes:
     base_s = min(waits, default=0)
     reasons = _kept_reasons(runs)
     encoded = bytearray([VERSION])
-    for number in (
-        state.start,
-        state.ceiling - state.start,
-        state.acknowledged,
-        state.expired,
-        state.dead,
-        base_s,
-        len(reasons),
-    ):
-        _write(encoded, number)
+    _write(encoded, state.start, state.ceiling - state.start)
+    _write(encoded, state.acknowledged, state.expired, state.dead, base_s, len(reasons))
     for text in reasons:
         _write(encoded, len(text))
         encoded += text
@@ -177,12 +169,14 @@ def _seconds(until_ms: int) -> int:
     return -(-until_ms // 1000)
 
 
-def _write(encoded: bytearray, number: int) -> None:
-    assert number >= 0, number
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
+def _write(encoded: bytearray, *numbers: int) -> None:
+    for number in numbers:
+        assert number >= 0, number
+        left = number
+        while left >= 0x80:
+            encoded.append(left & 0x7F | 0x80)
+            left >>= 7
+        encoded.append(left)
 
 
 # --- reading -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ overtake each other. A failed append throws the group's memory away, so the mach
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.model.errors import PenstockError
 
@@ -23,8 +23,7 @@ class Ticket(Protocol[_AnswerT_contra]):
     def __call__(self, what: _AnswerT_contra | PenstockError, /) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One record of the internal topic."""
 
     key: bytes

@@ -87,15 +87,15 @@ def a_lease_runs_out_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_member_is_dropped_with_its_old_connection(patch: pytest.MonkeyPatch) -> None:
-    def hold(self: Any, share: Share, session: Any, member: str) -> None:
-        holder = Holder(session, member)
+    def hold(self: Any, share: Share, holder: Holder) -> bool:
         share.holders.add(holder)
 
         def gone() -> None:
             share.holders.discard(holder)
-            share.drop_member(member)
+            share.drop_member(holder.member)
 
-        session.on_close((holder, share), gone)
+        holder.connection.on_close((holder, share), gone)
+        return True
 
     patch.setattr(shares.Shares, "_hold", hold)
 

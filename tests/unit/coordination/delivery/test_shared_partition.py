@@ -60,7 +60,7 @@ def test_what_a_member_repeats_for_ever_takes_no_memory() -> None:
     for turn in range(5_000):
         offset = turn * 7 % 100
         machine.settle("a", offset, offset, Settlement.EXTEND, NOW_MS + turn // 10)
-    assert len(machine.window._timers) < 1_000
+    assert len(machine.window.timers) < 1_000
     for turn in range(5_000):
         offset = turn * 7 % 100
         machine.settle("a", offset, offset, Settlement.RELEASE, NOW_MS + 500)
@@ -152,7 +152,7 @@ def test_an_offer_that_does_not_fit_is_cut() -> None:
 @pytest.mark.parametrize("messages_max", [0, -5])
 def test_a_lease_of_nothing_is_nothing(messages_max: int) -> None:
     machine = machine_with(10)
-    assert machine.window.next_available() is not None
+    assert machine.window.ready.next() is not None
     assert machine.lease("a", messages_max, NOW_MS) == []
 
 

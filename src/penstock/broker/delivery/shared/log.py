@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -61,6 +61,8 @@ class _Found(NamedTuple):
 
 _Record = tuple[int, bytes | None, list[tuple[str, bytes | None]]]
 """Offset, key and headers."""
+_Stored = tuple[int, BatchHeader, memoryview]
+"""Of a batch: the offset behind it, its header, and all of it."""
 
 
 class _TakesLong(Exception):
@@ -122,7 +124,11 @@ class ShareLog:
         self._budget = budget
         self._is_ordered_by_key = is_ordered_by_key
         self._compiled = compiled
-        self._opened: deque[SliceableBatch] = deque(maxlen=_OPENED_MAX)
+        self._opened: deque[SliceableBatch] = deque()
+        self._opened_bytes = 0
+        # The chunk that was read last, and from where on: it is leased next.
+        self._read: list[_Stored] = []
+        self._read_from = 0
         self._found: _Found | None = None
         # A batch that `look` opens: before more is told, or before it is leased.
         self._to_tell: Unopened[_Found] | None = None
@@ -137,23 +143,26 @@ class ShareLog:
         replica = self._partition.replica
         machine.forget_before(replica.log.start_offset)
         left_bytes = _TURN_BYTES
-        while (wanted := machine.wanted) is not None and wanted < replica.high_watermark:
-            if left_bytes <= 0:
-                return True
+        wanted = machine.wanted
+        while wanted is not None and wanted < replica.high_watermark:
             found = self._found
             if found is not None and found.base_offset <= wanted < found.next_offset:
-                _tell(machine, found, now_ms)
-                if not _is_small(found):
-                    self._found = None
+                wanted = self._tell(machine, wanted, found, now_ms)
                 continue
-            if self.is_filtered:
+            if left_bytes <= 0 or self._compiled is not None:
                 return True
-            chunk = memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
+            begin, chunk = wanted, memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
             left_bytes -= len(chunk)
-            for header, batch in _batches(chunk):
-                if not self._offer(machine, header, batch, now_ms):
-                    return True
-            if machine.wanted == wanted:
+            batches = _batches(chunk)
+            self._read, self._read_from = batches if len(chunk) <= _CHUNK_BYTES else [], begin
+            for end, header, batch in batches:
+                found = self._find_out(header, batch, wanted)
+                if found is None:
+                    return True  # it has to be opened in turn first
+                wanted = self._tell(machine, wanted, found, now_ms)
+                if wanted is None or wanted < end:
+                    break  # the window is full, or has moved on within the batch
+            if wanted == begin:
                 return False  # nothing there that could be read: not again in this turn
         return False
 
@@ -252,7 +261,7 @@ class ShareLog:
                 return opened
         if self.must_open:
             raise _TakesLong  # no more of them at once: leases may be of many batches
-        batch = memoryview(self._partition.read(offset, 1).read())
+        batch = self._stored(offset)
         if not batch:
             return None
         header = check_batch(batch)
@@ -267,24 +276,31 @@ class ShareLog:
         self._keep(sliceable)
         return sliceable
 
+    def _stored(self, offset: int) -> memoryview:
+        """The same as it is in the log, perhaps with others behind it; empty if there is none."""
+        if offset >= self._read_from:
+            place = bisect_left(self._read, (offset + 1,))
+            if place < len(self._read):
+                batch = bytes(self._read[place][2])  # without its neighbours, which are forgotten
+                if place == len(self._read) - 1:
+                    self._read = []
+                return memoryview(batch)
+        return memoryview(self._partition.read(offset, 1).read())
+
     def _keep(self, opened: SliceableBatch) -> None:
         """For the next who leases a part of it."""
         self._opened.append(opened)
-        while len(self._opened) > 1 and (
-            sum(each.size_bytes for each in self._opened) > _OPENED_BYTES_MAX
+        self._opened_bytes += opened.size_bytes
+        while len(self._opened) > _OPENED_MAX or (
+            len(self._opened) > 1 and self._opened_bytes > _OPENED_BYTES_MAX
         ):
-            self._opened.popleft()
+            self._opened_bytes -= self._opened.popleft().size_bytes
 
     def _header_at(self, offset: int) -> BatchHeader:
         return read_header(self._partition.read(offset, 1).read())
 
-    def _offer(
-        self, machine: SharePartition, header: BatchHeader, batch: memoryview, now_ms: int
-    ) -> bool:
-        """False if it has to be opened in turn first, or was looked into in part."""
-        wanted = machine.wanted
-        if wanted is None or header.next_offset <= wanted:
-            return True
+    def _find_out(self, header: BatchHeader, batch: memoryview, wanted: int) -> _Found | None:
+        """What is in a batch; None if it has to be opened in turn first."""
         found = _Found(header.base_offset, header.next_offset, [], [])
         if header.is_control or not header.record_count:
             found.skipped.append((header.base_offset, header.next_offset))
@@ -293,14 +309,25 @@ class ShareLog:
             try:
                 opened = unopened.at_once(self._budget)
             except InvalidBatch:
-                opened = _closed(header, wanted)
+                return _closed(header, wanted)
             if opened is None:
                 self._to_tell = unopened
-                return False
-            found = opened
-        _tell(machine, found, now_ms)
-        self._found = found if _is_small(found) else None
-        return found.next_offset == header.next_offset
+            return opened
+        return found
+
+    def _tell(self, machine: SharePartition, first: int, found: _Found, now_ms: int) -> int | None:
+        """As much of a batch as the machine wants to know, from where it wants to know it. What it
+        wants to know next."""
+        window_end = machine.start + machine.settings.window_max
+        low = bisect_right(found.skipped, first, key=_end)
+        skipped = found.skipped[low : bisect_left(found.skipped, (window_end,))]
+        if first < found.base_offset:
+            skipped.insert(0, (first, found.base_offset))  # compaction has taken whole batches
+        low = bisect_left(found.details, (first,))
+        details = found.details[low : bisect_left(found.details, (window_end,))]
+        is_small = len(found.skipped) + len(found.details) <= _FOUND_MAX
+        self._found = found if is_small else None
+        return machine.offer(first, found.next_offset, now_ms, skipped=skipped, details=details)
 
     def _found_in(self, wanted: int, plain: PlainBatch) -> _Found:
         """What the batch has from the wanted offset on: all of it, or as much as is more than any
@@ -362,31 +389,16 @@ def _closed(header: BatchHeader, wanted: int) -> _Found:
     return _Found(first, header.next_offset, others, [])
 
 
-def _is_small(found: _Found) -> bool:
-    return len(found.skipped) + len(found.details) <= _FOUND_MAX
-
-
-def _tell(machine: SharePartition, found: _Found, now_ms: int) -> None:
-    """As much of a batch as the machine wants to know, from where it wants to know it."""
-    first, end = machine.wanted, found.next_offset
-    assert first is not None
-    window_end = machine.start + machine.settings.window_max
-    low = bisect_right(found.skipped, first, key=_end)
-    skipped = found.skipped[low : bisect_left(found.skipped, (window_end,))]
-    if first < found.base_offset:
-        skipped.insert(0, (first, found.base_offset))  # compaction has taken whole batches
-    low = bisect_left(found.details, (first,))
-    details = found.details[low : bisect_left(found.details, (window_end,))]
-    machine.offer(first, end, now_ms, skipped=skipped, details=details)
-
-
 def _end(skipped: tuple[int, int]) -> int:
     return skipped[1]
 
 
-def _batches(chunk: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _batches(chunk: memoryview) -> list[_Stored]:
+    batches: list[_Stored] = []
     position = 0
     while position < len(chunk):
         header = read_header(chunk, position)
-        yield header, chunk[position : position + header.length]
-        position += header.length
+        end = position + header.length
+        batches.append((header.next_offset, header, chunk[position:end]))
+        position = end
+    return batches

@@ -23,6 +23,7 @@ from penstock.broker.turns.fair_turns import FairTurns, Unanswered, Work
 from penstock.coordination.delivery.shared_partition import SharePartition, last_state
 from penstock.coordination.delivery.shared_settings import DeadMessage, Lease, Settlement
 from penstock.coordination.delivery.unanswered import give_back, held_until_ms
+from penstock.coordination.delivery.window.message_state import Kind
 from penstock.model.errors import (
     InternalError,
     NotLeader,
@@ -161,6 +162,7 @@ class Share:
         self._is_burying = False
         self._burying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
         self._feeding: asyncio.Handle | Work[bool] | None = None
         self._looker = Unanswered()
         self._is_over = False
@@ -275,8 +277,8 @@ class Share:
     @property
     def _is_unused(self) -> bool:
         """Whether nobody could miss it: it is opened again for who comes next."""
-        is_told = not (self._unsaved or self._early)
-        return is_told and not (self.holders or self._waiting or self.saving)
+        is_at_work = self._unsaved or self._early or self._is_burying
+        return not (self.holders or self._waiting or self.saving or is_at_work)
 
     # --- going on ------------------------------------------------------------------------------
 
@@ -288,14 +290,23 @@ class Share:
             if not self.is_led:
                 self.end(NotLeader())
                 return
-            self.machine.expire(self._around.now_ms())
-            self._tell_durable()
-            self._serve()
-            self._bury()
+            now_ms, wait_ms_max = self._around.now_ms(), _TIMER_MS_MAX
+            self.machine.expire(now_ms)
+            if self._early and now_ms >= self._around.alone_from_ms:
+                early, self._early = self._early, []
+                self._tell(early)
+            if self._waiting:
+                if self._around.is_steady():
+                    self._serve(now_ms)
+                else:
+                    wait_ms_max = _UNSTEADY_MS
+            is_any_dying = self.machine.window.runs.counts[Kind.DYING] > 0
+            if is_any_dying:
+                self._bury()
             self._save()
-            self._set_timer()
+            self._set_timer(now_ms, wait_ms_max)
             # Nobody else would bury what is dying, before a member comes again.
-            if self._is_unused and not self._is_burying and not self.machine.counts().dying:
+            if not is_any_dying and self._is_unused:
                 self.end(NotLeader(), last_state(self.machine))
         except PenstockError as error:
             self.end(error)
@@ -303,19 +314,11 @@ class Share:
             logger.exception("Group %s cannot be served in %s", self.group, self.partition.name)
             self.end(InternalError())
 
-    def _serve(self) -> None:
+    def _serve(self, now_ms: int) -> None:
         """Give those who wait what there is, the first first."""
-        if not self._waiting or not self._around.is_steady():
-            return
-        is_more = self._log.feed(self.machine, self._around.now_ms())
-        for ask in list(self._waiting):
-            if ask not in self._waiting:
-                continue  # gone with the connection of one that was answered just now
-            leased = self._lease(ask)
-            if leased is None:
-                break
-            del self._waiting[ask]
-            ask.answer(leased)
+        is_more = self._log.feed(self.machine, now_ms)
+        if self.machine.window.runs.counts[Kind.AVAILABLE]:
+            self._hand_out()
         if not self._waiting:
             return
         if self._log.must_open or (is_more and self._log.must_look):
@@ -327,6 +330,16 @@ class Share:
             self.partition.wait_for_more(self, self.go_on)
         elif self._feeding is None:
             self._feeding = self._around.loop.call_soon(self._fed, True)
+
+    def _hand_out(self) -> None:
+        for ask in list(self._waiting):
+            if ask not in self._waiting:
+                continue  # gone with the connection of one that was answered just now
+            leased = self._lease(ask)
+            if leased is None:
+                break
+            del self._waiting[ask]
+            ask.answer(leased)
 
     def _fed(self, is_any: bool) -> None:
         self._feeding = None
@@ -364,48 +377,37 @@ class Share:
     # --- what must be durable ------------------------------------------------------------------
 
     def _save(self) -> None:
-        if self.saving is None and self._is_unsaved:
-            self.saving = self._around.loop.create_task(self._keep())
-
-    @property
-    def _is_unsaved(self) -> bool:
+        if self.saving is not None:
+            return
         machine = self.machine
         is_raised = bool(self._waiting) and machine.ceiling_wanted is not None
-        return bool(self._unsaved) or machine.is_changed or is_raised
+        if self._unsaved or machine.is_changed or is_raised:
+            self.saving = self._around.loop.create_task(self._keep())
 
     async def _keep(self) -> None:
-        """Have the coordinator keep how it stands, and again if that changed meanwhile. Once in any
-        case: whoever wanted it may have given up by now, and will ask again."""
+        """Have the coordinator keep how it stands: also if whoever wanted it has given up by now,
+        and will ask again."""
+        error: PenstockError | None = None
         try:
-            is_wanted = True
-            while is_wanted and not self._is_over:
-                self._in_write, self._unsaved = self._unsaved, []
-                snapshot = self.machine.snapshot()
-                await self._written(snapshot.state)
-                self.machine.durable(snapshot)
-                self._early += self._in_write
-                self._in_write = []
-                self.go_on()
-                is_wanted = self._is_unsaved
+            self._in_write, self._unsaved = self._unsaved, []
+            snapshot = self.machine.snapshot()
+            await self._written(snapshot.state)
+            self.machine.durable(snapshot)
+            self._early += self._in_write
+            self._in_write = []
         except (StaleTerm, UnknownGroup):
             # Another leads, or the group was made anew: whoever asks again finds out what holds.
-            self.saving = None
-            self.end(NotLeader())
-        except PenstockError as error:
-            self.saving = None
-            self.end(error)
+            error = NotLeader()
+        except PenstockError as refused:
+            error = refused
         except Exception:
             logger.exception("Group %s cannot be kept in %s", self.group, self.partition.name)
-            self.saving = None
-            self.end(InternalError())
+            error = InternalError()
+        self.saving = None
+        if error is None:
+            self.go_on()  # which saves once more what has changed meanwhile
         else:
-            self.saving = None
-            self.go_on()
-
-    def _tell_durable(self) -> None:
-        if self._early and self._around.now_ms() >= self._around.alone_from_ms:
-            early, self._early = self._early, []
-            self._tell(early)
+            self.end(error)
 
     def _tell(self, settled: Sequence[tuple[Told, Outcomes]]) -> None:
         for told, outcomes in settled:
@@ -465,18 +467,23 @@ class Share:
 
     # --- time ----------------------------------------------------------------------------------
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, now_ms: int, wait_ms_max: int) -> None:
+        """Wake up for what is due next. One that wakes too early sleeps again."""
+        due_ms = now_ms + wait_ms_max
+        if self._early:
+            due_ms = min(due_ms, self._around.alone_from_ms)
         if self._timer is not None:
+            if self._timer_at_ms <= min(due_ms, self.machine.window.timers.soonest_ms):
+                return
             self._timer.cancel()
             self._timer = None
-        now_ms = self._around.now_ms()
-        deadlines_ms = [now_ms + _TIMER_MS_MAX]
         if (deadline_ms := self.machine.deadline_ms) is not None:
-            deadlines_ms.append(deadline_ms)
-        if self._early:
-            deadlines_ms.append(self._around.alone_from_ms)
-        if self._waiting and not self._around.is_steady():
-            deadlines_ms.append(now_ms + _UNSTEADY_MS)
+            due_ms = min(due_ms, deadline_ms)
         if not self._is_over:
-            wait_s = max(min(deadlines_ms) - now_ms, 1) / 1000
-            self._timer = self._around.loop.call_later(wait_s, self.go_on)
+            self._timer_at_ms = due_ms
+            wait_s = max(due_ms - now_ms, 1) / 1000
+            self._timer = self._around.loop.call_later(wait_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.go_on()

@@ -38,7 +38,7 @@ from penstock.coordination.delivery.shared_settings import ShareSettings
 from penstock.model.errors import Busy, NotLeader, PenstockError, ShuttingDown, TooManySubscriptions
 from penstock.model.ids import TopicId
 from penstock.model.limits import MEMBERSHIPS_PER_CONNECTION_MAX, SHARES_MAX
-from penstock.net.clock import Clock
+from penstock.net.clock import Clock, steady_ms
 from penstock.protocol import penstock_pb2 as pb
 from penstock.replication.replica.transport import TIMING
 
@@ -68,9 +68,9 @@ class Place(NamedTuple):
 class States(Protocol):
     """Where groups stand, at their coordinator: what this broker asks of it."""
 
-    async def read_share(self, request: pb.ReadShareRequest) -> pb.ReadShareResponse: ...
+    def read_share(self, request: pb.ReadShareRequest) -> Awaitable[pb.ReadShareResponse]: ...
 
-    async def write_share(self, request: pb.WriteShareRequest) -> pb.WriteShareResponse: ...
+    def write_share(self, request: pb.WriteShareRequest) -> Awaitable[pb.WriteShareResponse]: ...
 
 
 class Shares:
@@ -93,8 +93,7 @@ class Shares:
         self._turns = turns
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        # Wall time that does not jump when somebody sets the clock: leases depend on it.
-        self._zero_ms = clock.now_ms() - int(clock.monotonic() * 1000)
+        self._now_ms = steady_ms(clock)
         self._shares: dict[Place, Share] = {}
         self._openings: dict[Place, _Opening] = {}
         # Which shares end with whose connection.
@@ -117,8 +116,8 @@ class Shares:
     def ask(self, group: str, partition: Partition, ask: Ask, connection: Connected) -> None:
         """Lease messages to a member, whose connection this is: when that ends, it holds nothing
         any more."""
-        is_known = Holder(connection, ask.member) in self._held
-        if not is_known and self._names[connection] >= MEMBERSHIPS_PER_CONNECTION_MAX:
+        holder = Holder(connection, ask.member)
+        if holder not in self._held and self._names[connection] >= MEMBERSHIPS_PER_CONNECTION_MAX:
             ask.refuse(
                 TooManySubscriptions(
                     f"{MEMBERSHIPS_PER_CONNECTION_MAX} members of groups lease messages on this "
@@ -127,20 +126,13 @@ class Shares:
             )
             return
 
-        def hold(share: Share) -> bool:
-            if not connection.is_open:
-                share.go_on()  # perhaps it is nobody's
-                return False
-            self._hold(share, connection, ask.member)
-            return True
-
         def then(share: Share) -> None:
-            if hold(share):
+            if self._hold(share, holder):
                 share.ask(ask)
 
         opening = self._when_open(group, partition, ask, then, ask.refuse)
         if opening is not None:
-            opening.instead[ask] = (Holder(connection, ask.member), hold)
+            opening.instead[ask] = (holder, lambda share: self._hold(share, holder))
 
     def settle(
         self,
@@ -314,11 +306,12 @@ class Shares:
                     incarnation=found.incarnation,
                 )
             )
-            if written.lease_ms:  # a coordinator of an earlier version does not say
+            lease_ms, attempts_max = written.lease_ms, written.attempts_max
+            known = machine.settings
+            # A coordinator of an earlier version does not say.
+            if lease_ms and (lease_ms, attempts_max) != (known.lease_ms, known.attempts_max):
                 # Whatever is leased from now on, and fails.
-                machine.settings = replace(
-                    machine.settings, lease_ms=written.lease_ms, attempts_max=written.attempts_max
-                )
+                machine.settings = replace(known, lease_ms=lease_ms, attempts_max=attempts_max)
 
         log = ShareLog(
             partition,
@@ -349,9 +342,12 @@ class Shares:
             return end if first is None else first[0]
         return end if found.settings.start_latest else log.start_offset
 
-    def _hold(self, share: Share, connection: Connected, member: str) -> None:
-        """What the member holds ends with its connection."""
-        holder = Holder(connection, member)
+    def _hold(self, share: Share, holder: Holder) -> bool:
+        """What the member holds ends with its connection. False if that has ended before."""
+        connection = holder.connection
+        if not connection.is_open:
+            share.go_on()  # perhaps it is nobody's
+            return False
         share.holders.add(holder)
         held = self._held.get(holder)
         if held is None:
@@ -359,6 +355,7 @@ class Shares:
             self._names[connection] += 1
             connection.on_close(holder, lambda: self._gone(holder))
         held[share] = None
+        return True
 
     def _gone(self, holder: Holder) -> None:
         for share in self._forget(holder):
@@ -397,9 +394,6 @@ class Shares:
         for share in [one for one in self._shares.values() if one.partition is partition]:
             if not share.is_led:
                 share.end(NotLeader())
-
-    def _now_ms(self) -> int:
-        return self._zero_ms + int(self._clock.monotonic() * 1000)
 
 
 class _Opening:

@@ -48,7 +48,7 @@ async def claim_topic(context: Context, call: Call[pb.ClaimTopicRequest]) -> pb.
 
     granted: ClaimGranted = await decided(
         context.groups,
-        lambda groups, ticket, now_ms: groups.table.exclusive_topics.claim(ticket, wanted, now_ms),
+        lambda ticket, groups, now_ms: groups.table.exclusive_topics.claim(ticket, wanted, now_ms),
     )
     if granted.wait_ms:
         # From now on, which is no earlier than it was decided.
@@ -61,7 +61,7 @@ async def release_topic(
 ) -> pb.ReleaseTopicResponse:
     topic = context.topics.find(call.request.topic)
 
-    def release(groups: Coordinator, ticket: Ticket[None], now_ms: int) -> Effects:
+    def release(ticket: Ticket[None], groups: Coordinator, now_ms: int) -> Effects:
         return groups.table.exclusive_topics.release(
             ticket, topic.id, call.request.claimant, now_ms
         )

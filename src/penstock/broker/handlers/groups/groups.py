@@ -139,7 +139,7 @@ async def delete_group(
 ) -> pb.DeleteGroupResponse:
     """Its place in every topic goes, and topics that it read point to point are everybody's."""
     outcomes: Outcomes = await decided(
-        context.groups, lambda groups, ticket, _: groups.delete(ticket, [call.request.group])
+        context.groups, lambda ticket, groups, _: groups.delete(ticket, [call.request.group])
     )
     [refusal] = outcomes
     if refusal is not None:

@@ -30,36 +30,37 @@ class Runs:
         """How many messages are of which kind."""
         self.held: dict[str, int] = {}
         """How many messages each member has leased; no member has 0."""
-        self._firsts: list[int] = []
+        # Where each run begins, and behind the last of them the window's end.
+        self._bounds: list[int] = [start]
         self._states: list[State] = []
 
     def __len__(self) -> int:
-        return len(self._firsts)
+        return len(self._states)
 
     def __iter__(self) -> Iterator[Piece]:
-        ends = [*self._firsts[1:], self.end]
-        return zip(self._firsts, ends, self._states, strict=False)
+        return zip(self._bounds, self._bounds[1:], self._states, strict=False)
 
     def state_at(self, offset: int) -> State:
         assert self.start <= offset < self.end, (self.start, offset, self.end)
-        return self._states[bisect_right(self._firsts, offset) - 1]
+        return self._states[bisect_right(self._bounds, offset) - 1]
 
     def run_from(self, offset: int) -> Piece:
         """The rest of the run that the offset is in."""
         assert self.start <= offset < self.end, (self.start, offset, self.end)
-        index = bisect_right(self._firsts, offset) - 1
-        return offset, self._end_of(index), self._states[index]
+        index = bisect_right(self._bounds, offset) - 1
+        return offset, self._bounds[index + 1], self._states[index]
 
     def pieces(self, first: int, end: int) -> list[Piece]:
         """The runs between the two offsets, the outer ones cut to fit; of the window alone."""
         first, end = max(first, self.start), min(end, self.end)
         if first >= end:
             return []
-        index = bisect_right(self._firsts, first) - 1
+        bounds = self._bounds
+        index = bisect_right(bounds, first) - 1
         found = []
-        while index < len(self._firsts) and self._firsts[index] < end:
-            piece_end = min(end, self._end_of(index))
-            found.append((max(first, self._firsts[index]), piece_end, self._states[index]))
+        while bounds[index] < end:
+            piece_end = min(end, bounds[index + 1])
+            found.append((max(first, bounds[index]), piece_end, self._states[index]))
             index += 1
         return found
 
@@ -68,42 +69,42 @@ class Runs:
         assert end > self.end, (end, self.end)
         begins = not self._states or self._states[-1] != state
         if begins:
-            self._firsts.append(self.end)
+            self._bounds.append(end)
             self._states.append(state)
         self._count(state, end - self.end)
-        self.end = end
+        self._bounds[-1] = self.end = end
         return begins
 
     def put(self, first: int, end: int, state: State) -> bool:
         """Give these messages a state. Whether a run was cut in two, or lost its beginning, so
         that there is one now that begins at `end` and did not before."""
         assert self.start <= first < end <= self.end, (self.start, first, end, self.end)
-        firsts, states = self._firsts, self._states
-        low = bisect_right(firsts, first) - 1
-        high = bisect_left(firsts, end)
+        bounds, states = self._bounds, self._states
+        low = bisect_right(bounds, first) - 1
+        high = bisect_left(bounds, end)
         for index in range(low, high):
-            length = min(end, self._end_of(index)) - max(first, firsts[index])
+            length = min(end, bounds[index + 1]) - max(first, bounds[index])
             self._count(states[index], -length)
         self._count(state, end - first)
         last_state = states[high - 1]
-        is_cut = self._end_of(high - 1) > end and last_state != state
+        is_cut = bounds[high] > end and last_state != state
         new_firsts, new_states = [first], [state]
-        if firsts[low] < first:
+        if bounds[low] < first:
             # What is before stays, in a run of its own or in one with the new.
             if states[low] == state:
-                new_firsts[0] = firsts[low]
+                new_firsts[0] = bounds[low]
             else:
-                new_firsts.insert(0, firsts[low])
+                new_firsts.insert(0, bounds[low])
                 new_states.insert(0, states[low])
         elif low and states[low - 1] == state:
             low -= 1
-            new_firsts[0] = firsts[low]
+            new_firsts[0] = bounds[low]
         if is_cut:
             new_firsts.append(end)
             new_states.append(last_state)
-        elif high < len(firsts) and states[high] == state:
+        elif high < len(states) and states[high] == state:
             high += 1
-        firsts[low:high] = new_firsts
+        bounds[low:high] = new_firsts
         states[low:high] = new_states
         return is_cut
 
@@ -111,17 +112,16 @@ class Runs:
         """Begin the window behind the messages that are done. Whether it begins elsewhere now."""
         if not self._states or self._states[0].kind is not Kind.DONE:
             return False
-        end = self._end_of(0)
-        self.counts[Kind.DONE] -= end - self.start
-        del self._firsts[0], self._states[0]
-        self.start = end
+        del self._bounds[0], self._states[0]
+        self.counts[Kind.DONE] -= self._bounds[0] - self.start
+        self.start = self._bounds[0]
         return True
 
     def begin_at(self, offset: int) -> None:
         """Forget an empty window, and begin one elsewhere."""
-        assert not self._firsts, (self.start, self.end, offset)
+        assert not self._states, (self.start, self.end, offset)
         assert offset >= self.start, (self.start, offset)
-        self.start = self.end = offset
+        self._bounds[0] = self.start = self.end = offset
 
     def check(self) -> None:
         """What holds between calls. For tests: it looks at every run."""
@@ -134,12 +134,9 @@ class Runs:
             counts[state.kind] += end - first
             if state.kind is Kind.LEASED:
                 held[state.member] = held.get(state.member, 0) + end - first
-        assert at == self.end, (at, self.end)
+        assert at == self.end == self._bounds[-1], (at, self.end, self._bounds[-1])
         assert counts == self.counts, (counts, self.counts)
         assert held == self.held, (held, self.held)
-
-    def _end_of(self, index: int) -> int:
-        return self._firsts[index + 1] if index + 1 < len(self._firsts) else self.end
 
     def _count(self, state: State, change: int) -> None:
         self.counts[state.kind] += change

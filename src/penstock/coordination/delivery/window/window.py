@@ -33,14 +33,14 @@ class Window:
         self, start: int, ceiling: int, *, expired: int = 0, is_ordered: bool = False
     ) -> None:
         self.runs = Runs(start)
-        self.ready = Ready(ceiling)
+        self.ready = Ready(ceiling, self.runs)
         self.deviations = Deviations(self._is_done)
         self.fed = start
         """Up to here the log was read."""
         self.expired = expired
         """How many messages have expired, since the group began."""
         self._is_ordered = is_ordered
-        self._timers = Timers()
+        self.timers = Timers(self._needed_timers, self._is_of_worth)
 
     # --- from the log --------------------------------------------------------------------------
 
@@ -175,28 +175,12 @@ class Window:
             if state.kind is Kind.BLOCKED:
                 self._free_in_line(offset, offset + 1, state.attempts, is_doubtful=False)
 
-    # --- to be handed out ----------------------------------------------------------------------
-
-    def next_available(self) -> Piece | None:
-        """The run to hand out next, as far as it is beneath the ceiling."""
-        first = self.ready.next(self.is_available)
-        if first is None:
-            return None
-        _, end, state = self.runs.run_from(first)
-        return first, min(end, self.ready.ceiling), state
-
-    def is_available(self, offset: int, priority: int) -> bool:
-        if not self.runs.start <= offset < self.runs.end:
-            return False
-        state = self.runs.state_at(offset)
-        return state.kind is Kind.AVAILABLE and state.priority == priority
-
     # --- time ----------------------------------------------------------------------------------
 
     def lapse(self, now_ms: int) -> Iterator[Piece]:
         """Let messages expire, and tell what else has come to its time, for the caller to change
         before it asks for the next."""
-        while (timer := self._timers.pop_due(now_ms)) is not None:
+        while (timer := self.timers.pop_due(now_ms)) is not None:
             when_ms, first, end = timer
             for piece in self.runs.pieces(first, end):
                 low, _, state = piece
@@ -211,10 +195,6 @@ class Window:
             self.expired += 1
             self._finish_for_good(offset, offset + 1)
 
-    @property
-    def deadline_ms(self) -> int | None:
-        return self._timers.next_ms(self._is_of_worth)
-
     def _is_of_worth(self, timer: Timer) -> bool:
         when_ms, first, end = timer
         # That it expires counts also while it is leased: it may come back before.
@@ -223,11 +203,8 @@ class Window:
         )
 
     def _add_timer(self, when_ms: int, first: int, end: int) -> None:
-        if when_ms <= 0:
-            return
-        self._timers.add(when_ms, first, end)
-        if self._timers.is_overgrown(len(self.runs) + len(self.deviations)):
-            self._timers.rebuild(self._needed_timers())
+        if when_ms > 0:
+            self.timers.add(when_ms, first, end)
 
     def _needed_timers(self) -> Iterator[Timer]:
         for first, end, state in self.runs:
@@ -242,10 +219,9 @@ class Window:
         """What holds between calls. For tests: it looks at everything."""
         self.runs.check()
         assert self.runs.start <= self.fed <= self.runs.end, (self.runs.start, self.fed)
-        available = [piece for piece in self.runs if piece[2].kind is Kind.AVAILABLE]
-        self.ready.check((first, state.priority) for first, _, state in available)
+        self.ready.check()
         # A leased message may have expired, and has no timer then.
-        self._timers.check(
+        self.timers.check(
             (when_ms, first, end)
             for when_ms, first, end in self._needed_timers()
             if (state := self.runs.state_at(first)).until_ms == when_ms or state.kind in _NOBODYS
@@ -262,12 +238,6 @@ class Window:
             cut = self.runs.state_at(end)
             if cut.kind is Kind.AVAILABLE:
                 self.ready.add(end, cut.priority)
-        if self.ready.is_overgrown(len(self.runs)):
-            self.ready.rebuild(
-                (run_first, run_state.priority)
-                for run_first, _, run_state in self.runs
-                if run_state.kind is Kind.AVAILABLE
-            )
 
     def _drop_done(self) -> None:
         self.runs.drop_done()

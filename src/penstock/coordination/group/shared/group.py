@@ -187,7 +187,8 @@ class ShareGroup:
     @property
     def settings(self) -> SharedSettings:
         """How its messages are handed out: as its first member said, and operators since."""
-        return replace(self.facts.settings, **self.config.decided)  # type: ignore[arg-type]
+        settings, decided = self.facts.settings, self.config.decided
+        return replace(settings, **decided) if decided else settings  # type: ignore[arg-type]
 
     @property
     def state(self) -> ShareGroupState:

@@ -38,10 +38,6 @@ class KeptState(NamedTuple):
     sequence: int = 0
     """Of that leader's writes: a state that comes later than one made after it is refused."""
 
-    @property
-    def size_bytes(self) -> int:
-        return SHARE_STATE_BYTES_EACH + len(self.state)
-
 
 class ShareStates:
     """Of all groups, by their names."""
@@ -127,7 +123,7 @@ class ShareStates:
 
     def _put(self, group: str, state: KeptState) -> Record:
         earlier = self._groups.get(group, {}).get((state.topic, state.partition))
-        self._check_room(state.size_bytes - (0 if earlier is None else earlier.size_bytes))
+        self._check_room(_size_bytes(state) - _size_bytes(earlier))
         self._keep(group, state)
         return encode_state(group, state)
 
@@ -161,16 +157,17 @@ class ShareStates:
             self._keep(key.group, _read(key, value))
 
     def _keep(self, group: str, state: KeptState) -> None:
-        self._drop(group, state.topic, state.partition)
-        self._groups.setdefault(group, {})[state.topic, state.partition] = state
-        self.size_bytes += state.size_bytes
+        states = self._groups.setdefault(group, {})
+        earlier = states.get((state.topic, state.partition))
+        states[state.topic, state.partition] = state
+        self.size_bytes += _size_bytes(state) - _size_bytes(earlier)
 
     def _drop(self, group: str, topic: str, partition: int) -> bool:
         states = self._groups.get(group, {})
         dropped = states.pop((topic, partition), None)
         if dropped is None:
             return False
-        self.size_bytes -= dropped.size_bytes
+        self.size_bytes -= _size_bytes(dropped)
         if not states:
             del self._groups[group]
         return True
@@ -191,6 +188,10 @@ def encode_state(group: str, kept: KeptState) -> Record:
         key=state_key(group, kept.topic, kept.partition),
         value=head.encode() + b64encode(kept.state) + b'"}',
     )
+
+
+def _size_bytes(kept: KeptState | None) -> int:
+    return 0 if kept is None else SHARE_STATE_BYTES_EACH + len(kept.state)
 
 
 def _check_size(topic: str, partition: int, state: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -186,43 +186,81 @@ async def test_a_log_that_was_cut_is_looked_at_from_where_it_begins(bench: Bench
     assert take_all(log, machine, 10) == [5, 6, 7, 8, 9]
 
 
-def compacted() -> Bench:
-    """Three messages, a hole of seven offsets, and a batch that has its first and third of four."""
+def compacted(*left: tuple[int, int, Sequence[int]]) -> Bench:
+    """Of each batch: its base offset, how many messages it had, and which of them it has."""
     batches: list[bytearray] = []
-    for base_offset, count in ((0, 3), (10, 4)):
+    for base_offset, count, kept in left:
         builder = BatchBuilder(1 << 20, 0)
         for number in range(count):
             builder.append(1_000, b"%d" % number, b"value", ())
         batch = bytearray(builder.build())
-        if count == 4:
+        if len(kept) < count:
             view = memoryview(batch)
-            batch = keep_records(open_batch(check_batch(view), view, 1 << 20), [0, 2])
+            batch = keep_records(open_batch(check_batch(view), view, 1 << 20), kept)
         stamp(memoryview(batch), base_offset, 0)
         batches.append(batch)
+    end = read_header(batches[-1]).next_offset
 
     def read(offset: int, max_bytes: int) -> Any:
         later = [batch for batch in batches if read_header(batch).next_offset > offset]
         return SimpleNamespace(read=lambda: b"".join(later))
 
-    records = SimpleNamespace(start_offset=0, next_offset=14)
-    replica = SimpleNamespace(log=records, high_watermark=14)
+    records = SimpleNamespace(start_offset=0, next_offset=end)
+    replica = SimpleNamespace(log=records, high_watermark=end)
     partition = SimpleNamespace(name=ORDERS, replica=replica, read=read)
     return Bench(cast(Partition, partition), cast(RawClient, None))
+
+
+# Three messages, a hole of seven offsets, and a batch that has its first and third of four.
+COMPACTED = ((0, 3, range(3)), (10, 4, (0, 2)))
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_what_compaction_has_taken_is_not_waited_for(ordered: bool) -> None:
     """Nobody could ever acknowledge it, and the group would stand still before it."""
-    log, machine = compacted().group(ordered=ordered)
+    log, machine = compacted(*COMPACTED).group(ordered=ordered)
     assert take_all(log, machine, 14) == [0, 1, 2, 10, 12]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_what_is_behind_a_window_that_compaction_has_taken_is_not_lost(ordered: bool) -> None:
+    """R-DEL-3: the window moves on within a batch, and others were read with it."""
+    log, machine = compacted((0, WINDOW + 3, range(WINDOW, WINDOW + 3)), (7, 2, range(2))).group(
+        ordered=ordered
+    )
+    assert take_all(log, machine, 9) == [4, 5, 6, 7, 8]
 
 
 async def test_what_compaction_takes_while_it_is_leased_is_told_as_gone() -> None:
     """It had been there when the machine was told."""
-    log, _ = compacted().group()
+    log, _ = compacted(*COMPACTED).group()
     payload = log.payload([Lease(0, 13, 1)], 1 << 20)
     assert [(lease.first, lease.last) for lease in payload.leases] == [(0, 2), (10, 10), (12, 12)]
     assert payload.gone == [(3, 9), (11, 11), (13, 13)]
+
+
+async def test_what_was_read_just_now_is_leased_without_reading_it_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another group, which was not told of it, reads it."""
+    for _ in range(3):
+        await bench.publish(1)
+    log, machine = bench.group()
+    reads: list[int] = []
+
+    def read(offset: int, max_bytes: int) -> Any:
+        reads.append(offset)
+        return bench.partition.replica.read(offset, max_bytes)
+
+    monkeypatch.setattr(bench.partition, "read", read)
+    log.feed(machine, 0)
+    leases = [Lease(0, 2, 1)]
+    fed = log.payload(leases, 1 << 20)
+    assert [read_header(piece).base_offset for piece in fed.pieces] == [0, 1, 2]
+    assert reads == [0]
+    log, _ = bench.group()
+    assert log.payload(leases, 1 << 20).pieces == fed.pieces
+    assert reads == [0, 0, 1, 2]
 
 
 async def test_priorities_are_known_in_every_part(bench: Bench) -> None:
