@@ -18,7 +18,7 @@ from penstock.broker.groups.snapshot import KeyAndValue, build_batches, read_log
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, read_key
-from penstock.broker.topics.internal import UNMADE, OwnTopic
+from penstock.broker.topics.internal import UNMADE, OwnTopic, Tenure
 from penstock.broker.topics.topics import Topics
 from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
 from penstock.model.errors import (
@@ -78,9 +78,9 @@ class StagingLog:
         self.clock = clock
         self._writes = OwnTopic(WRITES_TOPIC, topics, partitions)
         self._staged = OwnTopic(STAGED_TOPIC, topics, partitions)
-        # In which this broker led the topics when they were read; None before that.
-        self._writes_term: int | None = None
-        self._staged_term: int | None = None
+        # Since the topics were read; None before that.
+        self._writes_tenure: Tenure | None = None
+        self._staged_tenure: Tenure | None = None
         self._making = asyncio.Lock()
         self._is_trimming = False
 
@@ -93,8 +93,9 @@ class StagingLog:
     @property
     def term(self) -> int:
         """In which the decisions are made."""
-        assert self._writes_term is not None, "the topics were not read"
-        return self._writes_term
+        assert self._writes_tenure is not None, "the topics were not read"
+        assert self._writes_tenure.term is not None, "another leads them"
+        return self._writes_tenure.term
 
     @property
     def is_made(self) -> bool:
@@ -103,8 +104,12 @@ class StagingLog:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be written to."""
-        return self.is_made and self.is_current
+        """Whether it can be written to in this turn: both topics are here, nobody else can have
+        written to them, and nothing has failed. All there is to ask, in a few looks."""
+        writes, staged = self._writes_tenure, self._staged_tenure
+        if writes is None or staged is None or writes.partition is None or staged.partition is None:
+            return False
+        return writes.lasts and staged.lasts and writes.partition.replica.failure is None
 
     @property
     def is_making(self) -> bool:
@@ -113,8 +118,8 @@ class StagingLog:
     @property
     def is_current(self) -> bool:
         """Whether what was read is all there is, since nobody else can have written after it."""
-        is_current = self._writes.is_read_in(self._writes_term)
-        return is_current and self._staged.is_read_in(self._staged_term)
+        writes, staged = self._writes_tenure, self._staged_tenure
+        return writes is not None and staged is not None and writes.lasts and staged.lasts
 
     @property
     def failure(self) -> StorageError | None:
@@ -125,23 +130,14 @@ class StagingLog:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
         async with self._making:
             await make_topics(self._topics)
-            self._take_over(self._writes, self._writes_term)
-            self._writes_term = self._writes.term
-            self._take_over(self._staged, self._staged_term)
-            self._staged_term = self._staged.term
-
-    def _take_over(self, topic: OwnTopic, term: int | None) -> None:
-        """Of a topic that was perhaps just made. NotLeader if others may have written to it."""
-        is_read = topic.term == term != UNMADE
-        is_ours = topic.term not in (None, UNMADE)
-        if not is_read and not (term == UNMADE and is_ours and topic.is_unwritten):
-            raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
+            self._writes_tenure = _taken_over(self._writes, self._writes_tenure)
+            self._staged_tenure = _taken_over(self._staged, self._staged_tenure)
 
     # --- writing -------------------------------------------------------------------------------
 
     def stage(self, batch: memoryview, done: Done) -> int:
-        """Append to `__staged` with this turn; the offset, which holds if there is no error."""
-        self._check_current()
+        """Append to `__staged` with this turn, in which it was seen that this is ready; the offset,
+        which holds if there is no error."""
         return self.staged.replica.propose(read_header(batch), batch, done)
 
     @property
@@ -187,7 +183,7 @@ class StagingLog:
     def read_decisions(self, apply: Callable[[bytes, bytes | None], None]) -> Reading:
         """Every record of `__writes`, in order."""
         # Both: between the two readings neither may have changed hands.
-        self._writes_term, self._staged_term = self._writes.term, self._staged.term
+        self._writes_tenure, self._staged_tenure = Tenure(self._writes), Tenure(self._staged)
         if self._writes.is_here:
             writes = self._writes.partition
             yield from read_log(writes, 0, lambda key, value, _: apply(key, value))
@@ -246,6 +242,17 @@ class StagingLog:
             replica.delete_before(low_offset, trimmed)
         except PenstockError as error:
             trimmed(error)
+
+
+def _taken_over(topic: OwnTopic, before: Tenure | None) -> Tenure:
+    """Of a topic that was perhaps just made. NotLeader if others may have written to it."""
+    tenure = Tenure(topic)
+    assert before is not None, f"{topic.name} was not read"
+    is_read = tenure.term == before.term != UNMADE
+    is_ours = tenure.term not in (None, UNMADE)
+    if not is_read and not (before.term == UNMADE and is_ours and topic.is_unwritten):
+        raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
+    return tenure
 
 
 async def make_topics(topics: Topics) -> None:

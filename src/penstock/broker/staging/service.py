@@ -173,7 +173,14 @@ class Staging:
             task.cancel()
         await self.ended()
 
+    @property
+    def _is_ready(self) -> bool:
+        """Whether there are staged writes, and their topics, and none that waits for these."""
+        return self._failure is None and not self._early and self.log.is_ready
+
     def _check_open(self) -> None:
+        if self._is_ready:
+            return
         if self._failure is not None:
             raise self._failure
         if self.log.failure is not None:
@@ -189,8 +196,8 @@ class Staging:
         """Keep a batch, without its topic's id and its count of records, which are found out here.
         Raises if it cannot be kept, and then does not call `answer`. The bytes of what was opened
         are needed until the turn ends."""
-        self._check_open()
-        if self._early or not self.log.is_ready:
+        if not self._is_ready:
+            self._check_open()
             self._stage_early(batch, opened, answer)
             return
         verdict = self._table.stage(batch)
