@@ -11,8 +11,9 @@ from penstock.broker.carrier.destination import Channels, NoChannels
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
+from penstock.broker.staging.decisions import Committed
 from penstock.broker.staging.log import StagingLog
-from penstock.broker.staging.service import Committed, Staging
+from penstock.broker.staging.service import Staging
 from penstock.broker.topics.assignment import Assignment
 from penstock.broker.topics.topics import Topics
 from penstock.coordination.staging.records import (
@@ -89,7 +90,7 @@ class Life:
             topic,
             partition,
             memoryview(sent),
-            lambda opened: self.coordinator.stage(staged, opened, answer),
+            lambda opened: self.coordinator.current.stage(staged, opened, answer),
             lambda error: answer(error, False),
         )
         return told
@@ -128,9 +129,35 @@ class Life:
         max_wait_s: float = 5.0,
         is_last: bool = False,
     ) -> Committed:
-        return await self.coordinator.commit(
-            write, epoch, attempts, is_last=is_last, max_wait_s=max_wait_s
+        told: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+
+        def answer(outcome: PenstockError | Committed) -> None:
+            if told.done():
+                return  # whoever asked is gone
+            if isinstance(outcome, PenstockError):
+                told.set_exception(outcome)
+            else:
+                told.set_result(outcome)
+
+        self.coordinator.current.decisions.commit(
+            write, epoch, attempts, answer, is_last=is_last, max_wait_s=max_wait_s
         )
+        self.driver.end_turn()
+        return await told
+
+    def hold_copies(self) -> None:
+        """No copy goes on, as if another's chunk took for ever."""
+        copies = self.staging._copies
+        assert copies._next_turn is None, "a copy has its turn"
+        copies._next_turn = asyncio.get_running_loop().call_later(3600, lambda: None)
+
+    def release_copies(self) -> None:
+        copies = self.staging._copies
+        assert copies._next_turn is not None, "not held"
+        copies._next_turn.cancel()
+        copies._next_turn = None
+        for copy in list(copies._line):
+            copies._stand_in_line(copy)
 
     def batches(self, topic: str = "orders", partition: int = 0) -> list[BatchView]:
         return list(batches(self._read(topic, partition)))

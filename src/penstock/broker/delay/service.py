@@ -24,10 +24,10 @@ from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.staging.copies import note_bug
 from penstock.broker.topics.openings import Opened
 from penstock.broker.topics.remote_admission import StagedAdmission
 from penstock.broker.topics.topics import Topics
+from penstock.broker.turns.handler_tasks import note_bug
 from penstock.coordination.delay.records import Cancelled, Due
 from penstock.model.errors import Busy, CorruptLog, InvalidRequest, PenstockError
 from penstock.net.clock import Clock

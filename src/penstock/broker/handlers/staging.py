@@ -6,6 +6,7 @@ from __future__ import annotations
 from penstock.broker.call import AppendCall, Call
 from penstock.broker.carrier.append import append_staged
 from penstock.broker.context import Context
+from penstock.broker.staging.decisions import Committed
 from penstock.broker.topics.openings import Opened
 from penstock.coordination.staging.records import WRITES_TOPIC, NamedAttempt, StagedBatch
 from penstock.model.errors import InvalidRequest, NotCoordinator, PenstockError, UnknownTopicId
@@ -36,7 +37,7 @@ def stage(context: Context, call: Call[pb.StageRequest]) -> None:
             call.answer(response)
 
     def stage_opened(opened: Opened) -> None:
-        context.staging.stage(batch, opened, answer)
+        context.staging.current.stage(batch, opened, answer)
 
     connection = call.connection
     context.delivery.openings.open_for_later(
@@ -44,19 +45,25 @@ def stage(context: Context, call: Call[pb.StageRequest]) -> None:
     )
 
 
-async def commit_staged(
-    context: Context, call: Call[pb.CommitStagedRequest]
-) -> pb.CommitStagedResponse:
+def commit_staged(context: Context, call: Call[pb.CommitStagedRequest]) -> None:
     request = call.request
-    committed = await context.staging.commit(
+
+    def answer(outcome: PenstockError | Committed) -> None:
+        if isinstance(outcome, PenstockError):
+            call.refuse(outcome)
+        else:
+            response = pb.CommitStagedResponse(
+                already=outcome.already, records=outcome.records, readable=outcome.readable
+            )
+            call.answer(response)
+
+    context.staging.current.decisions.commit(
         request.write,
         request.epoch,
-        [NamedAttempt(named.attempt, named.batches) for named in request.attempts],
+        tuple(NamedAttempt(named.attempt, named.batches) for named in request.attempts),
+        answer,
         is_last=request.last,
         max_wait_s=request.max_wait_ms / 1000,
-    )
-    return pb.CommitStagedResponse(
-        already=committed.already, records=committed.records, readable=committed.readable
     )
 
 
@@ -64,14 +71,15 @@ async def abort_staged(
     context: Context, call: Call[pb.AbortStagedRequest]
 ) -> pb.AbortStagedResponse:
     request = call.request
-    await context.staging.abort(request.write, request.epoch, request.attempts)
+    await context.staging.current.abort(request.write, request.epoch, request.attempts)
     return pb.AbortStagedResponse()
 
 
-async def committed_epoch(
+def committed_epoch(
     context: Context, call: Call[pb.CommittedEpochRequest]
 ) -> pb.CommittedEpochResponse:
-    return pb.CommittedEpochResponse(epoch=context.staging.committed_epoch(call.request.write))
+    epoch = context.staging.current.committed_epoch(call.request.write)
+    return pb.CommittedEpochResponse(epoch=epoch)
 
 
 class CopyCall(AppendCall[pb.CopyRequest]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,19 +22,13 @@ from penstock.broker.partitions.leaders import NO_BROKER, Leaders
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.log import StagingLog, make_topics
-from penstock.broker.staging.service import Committed, StageAnswer, Staging
+from penstock.broker.staging.service import Staging
 from penstock.broker.topics.internal import OwnTopic
-from penstock.broker.topics.openings import Opened
 from penstock.broker.topics.remote_admission import StagedAdmission
 from penstock.broker.topics.topics import Topics
 from penstock.broker.turns.handler_tasks import HandlerTasks
 from penstock.broker.turns.in_turns import InTurns
-from penstock.coordination.staging.records import (
-    STAGED_TOPIC,
-    WRITES_TOPIC,
-    NamedAttempt,
-    StagedBatch,
-)
+from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC
 from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import (
     CoordinatorLoading,
@@ -165,29 +159,9 @@ class StagingCoordinator:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def stage(self, batch: StagedBatch, opened: Opened, answer: StageAnswer) -> None:
-        self._current().stage(batch, opened, answer)
-
-    async def abort(self, write: str, epoch: int, attempts: Sequence[str]) -> None:
-        await self._current().abort(write, epoch, attempts)
-
-    async def commit(
-        self,
-        write: str,
-        epoch: int,
-        attempts: Sequence[NamedAttempt],
-        *,
-        is_last: bool,
-        max_wait_s: float,
-    ) -> Committed:
-        return await self._current().commit(
-            write, epoch, attempts, is_last=is_last, max_wait_s=max_wait_s
-        )
-
-    def committed_epoch(self, write: str) -> int | None:
-        return self._current().committed_epoch(write)
-
-    def _current(self) -> Staging:
+    @property
+    def current(self) -> Staging:
+        """Staged writes, which this broker looks after now; or why it does not."""
         if self._serving is not None:
             return self._serving
         if self._is_stopped:
@@ -226,7 +200,7 @@ class StagingCoordinator:
             self._loading = None
         if self._serving is not None:
             self._serving.abdicate()
-            self._former.start(self._serving.ended())
+            self._former.start(self._serving.log.made())
             self._serving = None
 
     def _loaded(self, staging: Staging) -> None:

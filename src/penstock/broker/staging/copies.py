@@ -2,24 +2,29 @@
 
 What is decided is in the table; one try to copy is `copy`'s. The invariants: of one write at
 most one copy runs; a decided epoch is carried out to its end, by this run of the broker, a later
-one or another broker; and its staged batches are needed until it is durable that it is done.
+one or another broker; its staged batches are needed until it is durable that it is done; and the
+loop is never held for longer than one chunk, whatever there is to copy and however many copies run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from penstock.broker.carrier.destination import Destinations
 from penstock.broker.staging.copy import Copy
-from penstock.broker.staging.log import StagingLog, Told
+from penstock.broker.staging.log import StagingLog
 from penstock.coordination.staging.records import Decision, encode_decision
 from penstock.coordination.staging.table import StagedWrites
-from penstock.model.errors import PenstockError
+from penstock.model.errors import InternalError, PenstockError
 
 logger = logging.getLogger(__name__)
+
+Told = Callable[[PenstockError | None, bool], None]
+"""Is told what a copy failed by, or else whether all of it is readable: if not, time is over."""
 
 
 class StagedCopies:
@@ -36,112 +41,153 @@ class StagedCopies:
         self._partitions = log.partitions
         self._destinations = destinations
         self._loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
-        self._copies: dict[str, asyncio.Task[None]] = {}
+        self._copies: dict[str, Copy] = {}
+        # Those that can go on, one after another: one chunk in a turn of the loop.
+        self._line: OrderedDict[Copy, None] = OrderedDict()
+        self._next_turn: asyncio.Handle | None = None
+        # By write, who waits for its copy, and until when.
+        self._waiting: dict[str, dict[Told, asyncio.TimerHandle]] = {}
         # Carried out, but it is not durable yet that they are.
         self._copied: dict[str, Copy] = {}
-        self._noting: dict[Copy, asyncio.Task[None]] = {}
+        self._noting: set[Copy] = set()
         # Why nobody waits any more.
-        self._closing: asyncio.Future[PenstockError] = self._loop.create_future()
+        self._closing: PenstockError | None = None
+        self._is_cancelled = False
 
-    def start(self, decision: Decision) -> asyncio.Task[None]:
+    def start(self, decision: Decision) -> None:
         """Another try to carry out the decision, unless one is under way."""
-        copy = self._copies.get(decision.write)
-        if copy is None:
-            copy = self._loop.create_task(self._copy(decision))
-            copy.add_done_callback(note_bug)
-            self._copies[decision.write] = copy
-        return copy
-
-    async def wait(self, decision: Decision, deadline_s: float) -> bool:
-        """Wait until all of it is readable; False if the time was over first. Raises what the copy
-        failed by, which is tried again later all the same."""
-        while not self._table.is_copied(decision):
-            if self._closing.done():
-                raise self._closing.result()
-            copy = self.start(decision)
-            wait_s = max(deadline_s - self._loop.time(), 0.0)
-            ends: set[asyncio.Future[Any]] = {copy, self._closing}
-            await asyncio.wait(ends, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-            if self._closing.done():
-                raise self._closing.result()
-            if not copy.done():
-                return False
-            copy.result()
-        return True
-
-    def go_on(self) -> None:
-        """Try again what failed."""
-        for decision in self._table.unfinished():
-            if not self._table.is_copied(decision):
-                self.start(decision)
-            elif self._copied[decision.write] not in self._noting:
-                self._note_done(decision)
-
-    def begin_closing(self, reason: PenstockError) -> None:
-        """From now on nobody waits for a copy to end."""
-        if not self._closing.done():
-            self._closing.set_result(reason)
-
-    def cancel(self) -> list[asyncio.Task[None]]:
-        """Go no further, wherever the copies are: whoever comes next goes on. What is ending."""
-        tasks = [*self._copies.values(), *self._noting.values()]
-        for task in tasks:
-            task.cancel()
-        return tasks
-
-    async def _copy(self, decision: Decision) -> None:
+        if decision.write in self._copies or self._is_cancelled:
+            return
+        self._partitions.kept_producers.add(decision.producer_id)
         try:
             copy = Copy(
                 decision,
                 self._table.staged_offsets(decision),
                 source=self._log.staged,
                 destinations=self._destinations(),
-                driver=self._log.driver,
-                turn=self._turn,
+                ready=self._stand_in_line,
             )
-            await copy.run()
-            self._table.copied(decision.write)
-            self._copied[decision.write] = copy
-            self._note_done(decision)
         except PenstockError as error:
-            logger.warning(
-                "Epoch %d of write %r is decided and not written yet: %s",
-                decision.epoch,
-                decision.write,
-                error,
-            )
-            raise
-        finally:
-            del self._copies[decision.write]
+            self._failed(decision, error)
+            return
+        self._copies[decision.write] = copy
+        self._stand_in_line(copy)
 
-    def _note_done(self, decision: Decision) -> None:
-        """Let the staged batches go when it is durable that nobody needs them. Appended at once,
-        without an await since it was seen to be so: it must not come after the next decision."""
+    def wait(self, decision: Decision, deadline_s: float, told: Told) -> None:
+        """Until all of it is readable, but not for longer. What a copy failed by is tried again
+        later all the same."""
+        write = decision.write
+        if self._table.is_copied(decision):
+            told(None, True)
+        elif self._closing is not None:
+            told(self._closing, False)
+        else:
+            timer = self._loop.call_at(deadline_s, self._late, write, told)
+            self._waiting.setdefault(write, {})[told] = timer
+            self.start(decision)
+
+    def go_on(self) -> None:
+        """Try again what failed."""
+        for decision in self._table.unfinished():
+            if not self._table.is_copied(decision):
+                self.start(decision)
+            elif (copy := self._copied[decision.write]) not in self._noting:
+                self._note_done(copy)
+        self._log.driver.end_turn()
+
+    def superseded(self, write: str) -> None:
+        """A record is durable that says, if there was a decision, that it is done."""
+        copy = self._copied.pop(write, None)
+        if copy is not None:
+            self._partitions.kept_producers.discard(copy.decision.producer_id)
+            copy.forget_producer()
+            self._log.trim(self._table.low_offset())
+
+    def begin_closing(self, reason: PenstockError) -> None:
+        """From now on nobody waits for a copy to end."""
+        if self._closing is None:
+            self._closing = reason
+            for write in list(self._waiting):
+                self._tell(write, reason)
+
+    def cancel(self) -> None:
+        """Go no further, wherever the copies are: whoever comes next goes on."""
+        self._is_cancelled = True
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        self._line.clear()
+        self._copies.clear()
+        self._noting.clear()
+
+    def _stand_in_line(self, copy: Copy) -> None:
+        if self._copies.get(copy.decision.write) is copy:
+            self._line[copy] = None
+            if self._next_turn is None:
+                self._next_turn = self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """A chunk of the first in line, or its end."""
+        copy, _ = self._line.popitem(last=False)
+        self._next_turn = self._loop.call_soon(self._take_turn) if self._line else None
         try:
-            told = self._log.write([encode_decision(decision.done())])
+            if copy.go_on():
+                self._done(copy)
+        except PenstockError as error:
+            self._failed(copy.decision, error)
+        except Exception:
+            logger.exception("A copy of staged writes ended by a bug.")
+            self._failed(copy.decision, InternalError())
+        # Also what was proposed before an error: its bytes are needed until here only.
+        self._log.driver.end_turn()
+
+    def _done(self, copy: Copy) -> None:
+        write = copy.decision.write
+        del self._copies[write]
+        self._table.copied(write)
+        self._copied[write] = copy
+        self._note_done(copy)
+        self._tell(write, None)
+
+    def _failed(self, decision: Decision, error: PenstockError) -> None:
+        self._copies.pop(decision.write, None)
+        logger.warning(
+            "Epoch %d of write %r is decided and not written yet: %s",
+            decision.epoch,
+            decision.write,
+            error,
+        )
+        self._tell(decision.write, error)
+
+    def _tell(self, write: str, error: PenstockError | None) -> None:
+        for told, timer in self._waiting.pop(write, {}).items():
+            timer.cancel()
+            told(error, error is None)
+
+    def _late(self, write: str, told: Told) -> None:
+        waiting = self._waiting[write]
+        del waiting[told]
+        if not waiting:
+            del self._waiting[write]
+        told(None, False)
+
+    def _note_done(self, copy: Copy) -> None:
+        """Let the staged batches go when it is durable that nobody needs them. Proposed at once:
+        it must not come after the next decision. The end of the turn must follow."""
+        try:
+            self._log.write([encode_decision(copy.decision.done())], partial(self._noted, copy))
         except PenstockError as error:
             logger.warning("A write that is done is not noted as such: %s", error)
             return
-        copy = self._copied[decision.write]
-        self._noting[copy] = self._loop.create_task(self._noted(decision, copy, told))
+        self._noting.add(copy)
 
-    async def _noted(self, decision: Decision, copy: Copy, told: Told) -> None:
-        error = await told
-        del self._noting[copy]
+    def _noted(self, copy: Copy, error: PenstockError | None) -> None:
+        if copy not in self._noting:
+            return  # this broker looks after it no longer
+        self._noting.discard(copy)
         if error is not None:
             logger.warning("A write that is done is not noted as such: %s", error)
             return
+        decision = copy.decision
         self._table.done(decision.write, decision.epoch)
         if self._copied.get(decision.write) is copy:
-            del self._copied[decision.write]
-        self._partitions.kept_producers.discard(decision.producer_id)
-        copy.forget_producer()
-        self._log.trim(self._table.low_offset())
-
-
-def note_bug(task: asyncio.Task[Any]) -> None:
-    """Nobody may be waiting for the task to see what it ended by."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, PenstockError):
-        logger.error("A task of staged writes ended by a bug.", exc_info=error)
+            self.superseded(decision.write)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
 from penstock.broker.groups.snapshot import KeyAndValue, build_batches, read_log
@@ -20,11 +20,14 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, read_key
 from penstock.broker.topics.internal import UNMADE, OwnTopic, Tenure
 from penstock.broker.topics.topics import Topics
+from penstock.broker.turns.handler_tasks import HandlerTasks
 from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
 from penstock.model.errors import (
+    NotCoordinator,
     NotLeader,
     PenstockError,
     StorageError,
+    StorageFailed,
     UnknownTopic,
 )
 from penstock.model.limits import KIB, MIB
@@ -49,7 +52,10 @@ _WRITES_SETTINGS: Final = {
     "cleanup_policy": "compact",
     "segment_bytes": str(16 * MIB),
 }
-Told = asyncio.Future[PenstockError | None]
+# Topics that are being made are waited for when the broker stops, but not for ever.
+_STOP_S: Final = 10.0
+
+Told = Callable[[PenstockError | None], None]
 """Is told how an append ended."""
 Reading = Generator[None, None, None]
 """Reads some, and lets others have a turn."""
@@ -81,7 +87,13 @@ class StagingLog:
         # Since the topics were read; None before that.
         self._writes_tenure: Tenure | None = None
         self._staged_tenure: Tenure | None = None
+        self._loop = asyncio.get_running_loop()
         self._making = asyncio.Lock()
+        # Why nothing is kept or decided here, once it is not any more.
+        self.refusal: PenstockError | None = None
+        # What came while the topics were being made.
+        self._early: list[Callable[[PenstockError | None], None]] = []
+        self._tasks = HandlerTasks(self._loop)
         self._is_trimming = False
 
     # --- the topics ----------------------------------------------------------------------------
@@ -105,8 +117,11 @@ class StagingLog:
     @property
     def is_ready(self) -> bool:
         """Whether it can be written to in this turn: both topics are here, nobody else can have
-        written to them, and nothing has failed. All there is to ask, in a few looks."""
+        written to them, nothing has failed, and nobody waits to come first. All there is to ask, in
+        a few looks."""
         writes, staged = self._writes_tenure, self._staged_tenure
+        if self.refusal is not None or self._early:
+            return False
         if writes is None or staged is None or writes.partition is None or staged.partition is None:
             return False
         return writes.lasts and staged.lasts and writes.partition.replica.failure is None
@@ -125,6 +140,39 @@ class StagingLog:
     def failure(self) -> StorageError | None:
         """Why nothing can be decided any more, if so."""
         return self._writes.failure
+
+    def check_open(self) -> None:
+        """Raise why there are no staged writes here, if so: when it is not ready."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.failure is not None:
+            # Nobody knows what of a decision that could not be made durable a restart will find:
+            # until then nothing may be dropped that it may name.
+            raise StorageFailed(f"{WRITES_TOPIC} is read-only: {self.failure}")
+        if not (self.is_current or self.is_making):
+            raise NotCoordinator("Staged writes are another broker's by now: ask which one.")
+
+    def when_made(self, made: Callable[[PenstockError | None], None]) -> None:
+        """Have it told when there are topics, or why there are not: in the order of the calls, and
+        before this is ready. The turn is ended."""
+        if not self._early:
+            self._tasks.start(self._make_for_early())
+        self._early.append(made)
+
+    async def made(self) -> None:
+        """Wait for the topics, if they are being made."""
+        await self._tasks.finish(_STOP_S)
+
+    async def _make_for_early(self) -> None:
+        problem: PenstockError | None = None
+        try:
+            await self.make()
+        except PenstockError as error:
+            problem = error
+        early, self._early = self._early, []
+        for made in early:
+            made(problem)
+        self.driver.end_turn()
 
     async def make(self) -> None:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
@@ -148,35 +196,34 @@ class StagingLog:
         except UnknownTopic:
             return 0
 
-    def mark(self, marks: Sequence[memoryview]) -> Told:
-        """Append to `__staged` now; the future is told when all of it is durable."""
-        return self._append(self.staged, marks)
+    def mark(self, marks: Iterable[memoryview], told: Told) -> None:
+        """Append to `__staged` with this turn. `told` is called when all of it is durable or has
+        failed, in a turn of its own, which is ended."""
+        self._append(self.staged, marks, told)
 
-    def write(self, records: Iterable[KeyAndValue]) -> Told:
-        """Append to `__writes` now. The future is told when the records are durable: what this
-        appends comes before what a later call does, whoever waits for what."""
+    def write(self, records: Iterable[KeyAndValue], told: Told) -> None:
+        """Append to `__writes`, likewise: what this proposes comes before what a later call does,
+        whoever waits for what."""
         batches = build_batches(records, self.clock.now_ms())
-        return self._append(self._writes.partition, [memoryview(batch) for batch in batches])
+        self._append(self._writes.partition, map(memoryview, batches), told)
 
-    def _check_current(self) -> None:
+    def _append(self, partition: Partition, batches: Iterable[memoryview], told: Told) -> None:
         if not self.is_current:
             raise NotLeader("Staged writes are looked after by another broker: ask which one.")
-
-    def _append(self, partition: Partition, batches: Sequence[memoryview]) -> Told:
-        self._check_current()
-        told: Told = asyncio.get_running_loop().create_future()
-
-        def done(error: PenstockError | None) -> None:
-            if not told.done():  # whoever waited may be gone
-                told.set_result(error)
-
-        # All in one turn, which is written whole or not at all: the last one's end is enough.
+        # All in one turn, which is written whole or not at all: the last one's end is enough. Not
+        # told at once, since the replica is in the midst of telling everybody.
         *before, last = batches
         for batch in before:
             partition.replica.propose(read_header(batch), batch, None)
+
+        def done(error: PenstockError | None) -> None:
+            self._loop.call_soon(self._tell, told, error)
+
         partition.replica.propose(read_header(last), last, done)
+
+    def _tell(self, told: Told, error: PenstockError | None) -> None:
+        told(error)
         self.driver.end_turn()
-        return told
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -259,10 +306,3 @@ async def make_topics(topics: Topics) -> None:
     """Make them if they are not there, on the same brokers, or one could not lead both."""
     await topics.keep_internal(WRITES_TOPIC, _WRITES_SETTINGS)
     await topics.keep_internal(STAGED_TOPIC, _STAGED_SETTINGS, beside=WRITES_TOPIC)
-
-
-async def durable(told: Told) -> None:
-    """Wait for it, and raise what it failed by."""
-    error = await told
-    if error is not None:
-        raise error

@@ -1,4 +1,5 @@
-"""The tasks of handlers that wait for something, whichever protocol they answer.
+"""The tasks of handlers that wait for something, whichever protocol they answer, and what becomes
+known of tasks that nobody waits for.
 
 The invariant: a task is kept until it ends, and none outlives `finish`.
 """
@@ -6,8 +7,13 @@ The invariant: a task is kept until it ends, and none outlives `finish`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
+
+from penstock.model.errors import PenstockError
+
+logger = logging.getLogger(__name__)
 
 
 class HandlerTasks:
@@ -29,3 +35,10 @@ class HandlerTasks:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+
+def note_bug(task: asyncio.Task[Any]) -> None:
+    """Nobody may be waiting for the task to see what it ended by."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, PenstockError):
+        logger.error("A task ended by a bug.", exc_info=error)

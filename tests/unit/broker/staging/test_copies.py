@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from collections.abc import Iterable
 
 import pytest
 
+from penstock.broker.groups.snapshot import KeyAndValue
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.staging import copy as staged_copy
+from penstock.broker.staging.log import Told
 from penstock.coordination.producers import state as producer_state
 from penstock.coordination.staging.records import NamedAttempt
 from penstock.model.errors import DiskFull, StorageFailed
@@ -18,7 +21,7 @@ from penstock.model.limits import PRODUCER_SILENCE_MS_MAX
 from tests.kit.broker.running import ManualClock, batch
 from tests.kit.broker.staging import Life, living
 from tests.kit.simulated_disk import SimulatedDisk, SimulatedFile
-from tests.unit.broker.staging.test_copy import keep_undone
+from tests.unit.broker.staging.test_copy import Nobody, keep_undone
 
 
 def produce_as(life: Life, *producer_ids: int) -> None:
@@ -26,7 +29,7 @@ def produce_as(life: Life, *producer_ids: int) -> None:
     partition = life.partitions.find("orders", 0)
     for producer_id in producer_ids:
         one = batch([b"other"], producer=(producer_id, 0, 0))
-        partition.append(memoryview(one), staged_copy._Appended(staged_copy._Flying(), 0))
+        partition.append(memoryview(one), Nobody())
     life.log.driver.end_turn()
 
 
@@ -58,13 +61,15 @@ async def test_other_producers_do_not_push_out_one_that_is_needed(
         life.partitions.find("orders", 0).producers.expire(clock.time_ms)
         produce_as(life, *range(600, 610))
         crashed = disk.after_crash("kept")
-    real_run, may_copy = staged_copy.Copy.run, asyncio.Event()
+    real_go_on, may_copy = staged_copy.Copy.go_on, asyncio.Event()
 
-    async def run(copy: staged_copy.Copy) -> None:
-        await may_copy.wait()
-        await real_run(copy)
+    def go_on(copy: staged_copy.Copy) -> bool:
+        if may_copy.is_set():
+            return real_go_on(copy)
+        copy._ready(copy)
+        return False
 
-    monkeypatch.setattr(staged_copy.Copy, "run", run)
+    monkeypatch.setattr(staged_copy.Copy, "go_on", go_on)
     async with living(crashed if is_crash else disk, clock) as life:
         produce_as(life, *range(700, 710))
         may_copy.set()
@@ -196,20 +201,20 @@ async def test_what_an_earlier_try_wrote_is_waited_for(monkeypatch: pytest.Monke
         assert life.values() == life.values(partition=1) == [b"a"]
 
 
-async def test_the_note_that_it_is_done_is_written_again() -> None:
+async def test_the_note_that_it_is_done_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimulatedDisk()
     async with living(disk) as life:
         named = await life.stage("a", [b"x" * 3000])
         real_write = life.log.write
         records: list[object] = []
 
-        def write(what: object) -> object:
+        def write(what: Iterable[KeyAndValue], told: Told) -> None:
             records.append(what)
             if len(records) == 2:
                 raise DiskFull
-            return real_write(what)  # type: ignore[arg-type]
+            real_write(what, told)
 
-        life.log.write = write  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(life.log, "write", write)
         assert (await life.commit(named)).readable
         assert len(life.table.unfinished()) == 1
         assert life.table.low_offset() == 0, "it is needed until the note is durable"
@@ -236,12 +241,12 @@ async def test_the_next_decision_stands_for_the_note(monkeypatch: pytest.MonkeyP
 async def test_whoever_does_not_want_to_wait_asks_again() -> None:
     async with living(SimulatedDisk()) as life:
         named = await life.stage("a", [b"a"])
-        await life.staging._copies._turn.acquire()
+        life.hold_copies()
         first = await life.commit(named, max_wait_s=0.01)
         assert (first.already, first.records, first.readable) == (False, 1, False)
         second = await life.commit(named, max_wait_s=0)
         assert (second.already, second.records, second.readable) == (True, 1, False)
-        life.staging._copies._turn.release()
+        life.release_copies()
         assert (await life.commit(named)).readable
         assert life.values() == [b"a"]
 
@@ -250,7 +255,7 @@ async def test_a_copy_that_is_cut_short_by_the_stop_goes_on_at_the_start() -> No
     disk = SimulatedDisk()
     async with living(disk) as life:
         named = await life.stage("a", [b"a"])
-        await life.staging._copies._turn.acquire()
+        life.hold_copies()
         waiting = asyncio.create_task(life.commit(named))
         while life.staging.committed_epoch("w") is None:
             await asyncio.sleep(0)

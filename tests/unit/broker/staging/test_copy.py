@@ -7,12 +7,23 @@ import asyncio
 import pytest
 
 from penstock.broker.carrier import destination as staged_destination
+from penstock.broker.partitions.partition import Append
 from penstock.broker.staging import copy as staged_copy
-from penstock.coordination.staging.records import NamedAttempt
-from penstock.model.errors import Busy, UnknownTopic
+from penstock.coordination.staging.records import Decision, NamedAttempt
+from penstock.model.errors import Busy, PenstockError, UnknownTopic
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from tests.kit.broker.running import batch
 from tests.kit.broker.staging import Life, living
 from tests.kit.simulated_disk import SimulatedDisk
+
+
+class Nobody(Append):
+    """Who is told nothing."""
+
+    __slots__ = ()
+
+    def finished(self, error: PenstockError | None) -> None:
+        assert error is None
 
 
 async def test_attempts_in_the_order_they_are_named_and_batches_as_they_were_staged() -> None:
@@ -51,7 +62,7 @@ async def test_rows_are_not_taken_for_those_of_a_client_that_counts_as_the_broke
         partition = life.partitions.find("orders", 0)
         for producer_id in range(20):
             one = batch([b"other"], producer=(producer_id, 0, 0))
-            partition.append(memoryview(one), staged_copy._Appended(staged_copy._Flying(), 0))
+            partition.append(memoryview(one), Nobody())
         life.log.driver.end_turn()
         await life.commit(await life.stage("a", [b"a"]))
         assert life.values() == [b"other"] * 20 + [b"a"]
@@ -72,11 +83,28 @@ async def test_what_is_staged_is_written_also_when_the_registry_was_lost() -> No
 
 async def test_a_topic_deleted_under_a_copy_is_passed_over_by_the_next_try() -> None:
     """Whoever committed is told to wait, and not that its write was wrong."""
-    flying = staged_copy._Flying()
-    flying.count(7)
-    staged_copy._Appended(flying, 7).finished(UnknownTopic("It was deleted."))
-    with pytest.raises(Busy, match="It was deleted"):
-        await flying.settle(0)
+    async with living(SimulatedDisk()) as life:
+        await life.stage("a", [b"a"])
+        copy = staged_copy.Copy(
+            Decision(
+                write="w",
+                epoch=0,
+                producer_id=COPY_PRODUCER_ID_MIN,
+                attempts=(NamedAttempt("a", 1),),
+                records=1,
+                decided_ms=0,
+                is_last=False,
+                is_done=False,
+            ),
+            [[0]],
+            source=life.log.staged,
+            destinations=life.staging._copies._destinations(),
+            ready=lambda _: None,
+        )
+        assert not copy.go_on()
+        staged_copy._Appended(copy, 7).finished(UnknownTopic("It was deleted."))
+        with pytest.raises(Busy, match="It was deleted"):
+            copy.go_on()
 
 
 async def test_numbers_that_end_begin_again_in_another_epoch(

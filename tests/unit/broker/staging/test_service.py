@@ -76,11 +76,11 @@ async def test_the_epochs_of_a_write_follow_one_another() -> None:
 async def test_a_later_epoch_does_not_wait_for_ever() -> None:
     async with living(SimulatedDisk()) as life:
         named = await life.stage("a", [b"a"])
-        await life.staging._copies._turn.acquire()
+        life.hold_copies()
         await life.commit(named, max_wait_s=0)
         with pytest.raises(Busy, match="Epoch 0 of 'w' is not written yet"):
             await life.commit(epoch=1, max_wait_s=0.01)
-        life.staging._copies._turn.release()
+        life.release_copies()
         assert not (await life.commit(epoch=1)).already
 
 
