@@ -60,7 +60,7 @@ def commit_staged(context: Context, call: Call[pb.CommitStagedRequest]) -> None:
     context.staging.current.decisions.commit(
         request.write,
         request.epoch,
-        tuple(NamedAttempt(named.attempt, named.batches) for named in request.attempts),
+        [NamedAttempt(named.attempt, named.batches) for named in request.attempts],
         answer,
         is_last=request.last,
         max_wait_s=request.max_wait_ms / 1000,

@@ -34,6 +34,8 @@ from penstock.records.varint import read_varint, varint
 # The header, the key, and the handful of numbers between them.
 STAGED_HEAD_BYTES: Final = HEADER_BYTES + 32 + STAGED_KEY_BYTES_MAX
 NO_VALUE: Final = -1
+# No attributes, no time and no offset beyond the batch's own.
+_PLAIN: Final = b"\0\0\0"
 _HEADER: Final = BatchHeader(
     base_offset=0,
     length=0,
@@ -55,8 +57,8 @@ def wrap(staged: StagedBatch, batch: memoryview | None, now_ms: int) -> memoryvi
     bytes of a large batch are copied once."""
     key = encode_staged(staged)
     length = NO_VALUE if batch is None else len(batch)
-    # No attributes, no time and no offset beyond the batch's own; at the end, no headers.
-    fields = b"\0\0\0" + varint(len(key)) + key + varint(length)
+    # At the end, no headers.
+    fields = _PLAIN + varint(len(key)) + key + varint(length)
     value = b"" if batch is None else batch
     record_length = varint(len(fields) + len(value) + 1)
     wrapped = bytearray().join((bytes(HEADER_BYTES), record_length, fields, value, b"\0"))
@@ -93,10 +95,9 @@ def unwrap(batch: memoryview, position: int = 0) -> tuple[int, StagedBatch, byte
 def _find_key(batch: bytes | memoryview, position: int) -> tuple[int, int]:
     """Where the record's key begins and ends."""
     _, cursor = read_varint(batch, position + HEADER_BYTES)
-    cursor += 1  # attributes
-    _, cursor = read_varint(batch, cursor)  # of the time
-    _, cursor = read_varint(batch, cursor)  # of the offset
-    key_length, cursor = read_varint(batch, cursor)
+    if batch[cursor : cursor + len(_PLAIN)] != _PLAIN:
+        raise CorruptLog(f"A record of {STAGED_TOPIC} is not one of a batch by itself.")
+    key_length, cursor = read_varint(batch, cursor + len(_PLAIN))
     if not 0 <= key_length <= STAGED_KEY_BYTES_MAX:
         raise CorruptLog(f"A record of {STAGED_TOPIC} has a key of {key_length} bytes.")
     return cursor, cursor + key_length

@@ -84,7 +84,8 @@ class StagedCopies:
         else:
             timer = self._loop.call_at(deadline_s, self._late, write, told)
             self._waiting.setdefault(write, {})[told] = timer
-            self.start(decision)
+            if write not in self._copies:
+                self.start(decision)
 
     def go_on(self) -> None:
         """Try again what failed."""

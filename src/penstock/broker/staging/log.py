@@ -28,7 +28,6 @@ from penstock.model.errors import (
     PenstockError,
     StorageError,
     StorageFailed,
-    UnknownTopic,
 )
 from penstock.model.limits import KIB, MIB
 from penstock.net.clock import Clock
@@ -100,7 +99,10 @@ class StagingLog:
 
     @property
     def staged(self) -> Partition:
-        return self._staged.partition
+        tenure = self._staged_tenure
+        if tenure is None or tenure.partition is None:
+            return self._staged.partition
+        return tenure.partition
 
     @property
     def term(self) -> int:
@@ -191,35 +193,36 @@ class StagingLog:
     @property
     def durable_offset(self) -> int:
         """What stands before it in `__staged` is durable."""
-        try:
-            return self.staged.replica.high_watermark
-        except UnknownTopic:
+        tenure = self._staged_tenure
+        if tenure is None or tenure.partition is None:
             return 0
+        return tenure.partition.replica.high_watermark
 
     def mark(self, marks: Iterable[memoryview], told: Told) -> None:
         """Append to `__staged` with this turn. `told` is called when all of it is durable or has
         failed, in a turn of its own, which is ended."""
-        self._append(self.staged, marks, told)
+        self._append(self._staged_tenure, marks, told)
 
     def write(self, records: Iterable[KeyAndValue], told: Told) -> None:
         """Append to `__writes`, likewise: what this proposes comes before what a later call does,
         whoever waits for what."""
         batches = build_batches(records, self.clock.now_ms())
-        self._append(self._writes.partition, map(memoryview, batches), told)
+        self._append(self._writes_tenure, map(memoryview, batches), told)
 
-    def _append(self, partition: Partition, batches: Iterable[memoryview], told: Told) -> None:
-        if not self.is_current:
+    def _append(self, tenure: Tenure | None, batches: Iterable[memoryview], told: Told) -> None:
+        if tenure is None or tenure.partition is None or not self.is_current:
             raise NotLeader("Staged writes are looked after by another broker: ask which one.")
         # All in one turn, which is written whole or not at all: the last one's end is enough. Not
         # told at once, since the replica is in the midst of telling everybody.
+        replica = tenure.partition.replica
         *before, last = batches
         for batch in before:
-            partition.replica.propose(read_header(batch), batch, None)
+            replica.propose(read_header(batch), batch, None)
 
         def done(error: PenstockError | None) -> None:
             self._loop.call_soon(self._tell, told, error)
 
-        partition.replica.propose(read_header(last), last, done)
+        replica.propose(read_header(last), last, done)
 
     def _tell(self, told: Told, error: PenstockError | None) -> None:
         told(error)
