@@ -13,6 +13,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from penstock.broker.carrier.destination import Destinations
 from penstock.broker.staging.copy import Copy
@@ -22,6 +23,10 @@ from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import InternalError, PenstockError
 
 logger = logging.getLogger(__name__)
+
+# So soon it is noted that what was copied is done: many at once, and not where a write has gone on
+# since, whose next decision says the same.
+_NOTE_S: Final = 0.1
 
 Told = Callable[[PenstockError | None, bool], None]
 """Is told what a copy failed by, or else whether all of it is readable: if not, time is over."""
@@ -50,6 +55,7 @@ class StagedCopies:
         # Carried out, but it is not durable yet that they are.
         self._copied: dict[str, Copy] = {}
         self._noting: set[Copy] = set()
+        self._note_timer: asyncio.TimerHandle | None = None
         # Why nobody waits any more.
         self._closing: PenstockError | None = None
         self._is_cancelled = False
@@ -92,9 +98,40 @@ class StagedCopies:
         for decision in self._table.unfinished():
             if not self._table.is_copied(decision):
                 self.start(decision)
-            elif (copy := self._copied[decision.write]) not in self._noting:
-                self._note_done(copy)
+        self.note()
+
+    def note(self) -> None:
+        """Let staged batches go when it is durable that nobody needs them. Not where the next
+        decision is being made: a record that says so must not come after it. The turn is ended."""
+        if self._note_timer is not None:
+            self._note_timer.cancel()
+            self._note_timer = None
+        done = [
+            decision for decision in self._table.unfinished() if self._table.is_copied(decision)
+        ]
+        copies = {self._copied[decision.write] for decision in done} - self._noting
+        if not copies:
+            return
+        try:
+            records = [encode_decision(copy.decision.done()) for copy in copies]
+            self._log.write(records, partial(self._noted, copies))
+        except PenstockError as error:
+            logger.warning("Writes that are done are not noted as such: %s", error)
+            return
+        self._noting |= copies
         self._log.driver.end_turn()
+
+    def _noted(self, copies: set[Copy], error: PenstockError | None) -> None:
+        if not copies <= self._noting:
+            return  # this broker looks after them no longer
+        self._noting -= copies
+        if error is not None:
+            logger.warning("Writes that are done are not noted as such: %s", error)
+            return
+        for copy in copies:
+            self._table.done(copy.decision.write, copy.decision.epoch)
+            if self._copied.get(copy.decision.write) is copy:
+                self.superseded(copy.decision.write)
 
     def superseded(self, write: str) -> None:
         """A record is durable that says, if there was a decision, that it is done."""
@@ -114,10 +151,13 @@ class StagedCopies:
     def cancel(self) -> None:
         """Go no further, wherever the copies are: whoever comes next goes on."""
         self._is_cancelled = True
+        if self._note_timer is not None:
+            self._note_timer.cancel()
         if self._next_turn is not None:
             self._next_turn.cancel()
         self._line.clear()
         self._copies.clear()
+        self._copied.clear()
         self._noting.clear()
 
     def _stand_in_line(self, copy: Copy) -> None:
@@ -146,7 +186,8 @@ class StagedCopies:
         del self._copies[write]
         self._table.copied(write)
         self._copied[write] = copy
-        self._note_done(copy)
+        if self._note_timer is None:
+            self._note_timer = self._loop.call_later(_NOTE_S, self.note)
         self._tell(write, None)
 
     def _failed(self, decision: Decision, error: PenstockError) -> None:
@@ -170,25 +211,3 @@ class StagedCopies:
         if not waiting:
             del self._waiting[write]
         told(None, False)
-
-    def _note_done(self, copy: Copy) -> None:
-        """Let the staged batches go when it is durable that nobody needs them. Proposed at once:
-        it must not come after the next decision. The end of the turn must follow."""
-        try:
-            self._log.write([encode_decision(copy.decision.done())], partial(self._noted, copy))
-        except PenstockError as error:
-            logger.warning("A write that is done is not noted as such: %s", error)
-            return
-        self._noting.add(copy)
-
-    def _noted(self, copy: Copy, error: PenstockError | None) -> None:
-        if copy not in self._noting:
-            return  # this broker looks after it no longer
-        self._noting.discard(copy)
-        if error is not None:
-            logger.warning("A write that is done is not noted as such: %s", error)
-            return
-        decision = copy.decision
-        self._table.done(decision.write, decision.epoch)
-        if self._copied.get(decision.write) is copy:
-            self.superseded(decision.write)

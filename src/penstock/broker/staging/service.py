@@ -140,6 +140,8 @@ class Staging:
             self._house_keeping.cancel()
             await asyncio.wait([self._house_keeping])
         await self.log.made()
+        # It is written when the partitions are closed, and the next start need not copy again.
+        self._copies.note()
         self._copies.cancel()
 
     # --- staging -------------------------------------------------------------------------------

@@ -216,6 +216,8 @@ async def test_the_note_that_it_is_done_is_written_again(monkeypatch: pytest.Mon
 
         monkeypatch.setattr(life.log, "write", write)
         assert (await life.commit(named)).readable
+        life.staging.one_round(is_expiry_due=False)
+        assert len(records) == 2
         assert len(life.table.unfinished()) == 1
         assert life.table.low_offset() == 0, "it is needed until the note is durable"
         life.staging.one_round(is_expiry_due=False)
@@ -227,11 +229,12 @@ async def test_the_next_decision_stands_for_the_note(monkeypatch: pytest.MonkeyP
     disk = SimulatedDisk()
     async with living(disk) as life:
         named = await life.stage("a", [b"a"])
-        real_note = life.staging._copies._note_done
+        real_note = life.staging._copies.note
         keep_undone(life, monkeypatch)
         await life.commit(named)
-        monkeypatch.setattr(life.staging._copies, "_note_done", real_note)
         await life.commit(await life.stage("b", [b"b"], epoch=1), epoch=1)
+        monkeypatch.setattr(life.staging._copies, "note", real_note)
+        life.staging.one_round(is_expiry_due=False)
         await life.until_noted()
     async with living(disk) as life:
         assert life.values() == [b"a", b"b"]

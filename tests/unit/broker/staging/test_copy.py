@@ -215,7 +215,7 @@ async def test_others_have_their_turn_between_two_chunks(monkeypatch: pytest.Mon
 
 def keep_undone(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is copied is not noted as done, as if a crash came before."""
-    monkeypatch.setattr(life.staging._copies, "_note_done", lambda _: None)
+    monkeypatch.setattr(life.staging._copies, "note", lambda: None)
 
 
 async def test_the_partition_counts_on_for_other_producers() -> None:
