@@ -21,7 +21,7 @@ from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Message, decode_messages
-from penstock.records.header import read_header
+from penstock.records.header import check_produced, read_header
 from penstock.records.view import batches
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.disk.driver import Driver
@@ -96,6 +96,7 @@ class Life:
             ANYBODY,
             topic,
             partition,
+            check_produced(memoryview(sent)),
             memoryview(sent),
             lambda opened: self.coordinator.accept(request, opened, accepted),
             lambda error: accepted(error, ()),

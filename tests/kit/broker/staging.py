@@ -26,7 +26,7 @@ from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
 from penstock.records import Message, decode_messages
-from penstock.records.header import read_header
+from penstock.records.header import check_produced, read_header
 from penstock.records.view import BatchView, batches
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.disk.driver import Driver
@@ -89,6 +89,7 @@ class Life:
             ANYBODY,
             topic,
             partition,
+            check_produced(memoryview(sent)),
             memoryview(sent),
             lambda opened: self.coordinator.current.stage(staged, opened, answer),
             lambda error: answer(error, False),

@@ -54,7 +54,7 @@ from penstock.model.limits import (
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Headers, Message
-from penstock.records.header import BatchHeader, check_produced
+from penstock.records.header import BatchHeader
 
 Accepted = Callable[[PenstockError | None, Sequence[Due]], None]
 """Is told the error, or what each message is known by."""
@@ -115,9 +115,9 @@ class Intake:
             raise InvalidRequest(f"A token has {len(token)} bytes: give it {TOKEN_BYTES}, or none.")
         if token and self._is_known(token, accepted):
             return
-        check_count_of_call(check_produced(opened.batch))
+        check_count_of_call(opened.header)
         topic_id, _, _ = self._admission.admit(
-            request.topic, request.partition, opened.batch, opened.by
+            request.topic, request.partition, opened.header, opened.batch, opened.by
         )
         messages = opened.messages
         dues_ms = self._dues_ms(request, len(messages))

@@ -39,9 +39,14 @@ def stage(context: Context, call: Call[pb.StageRequest]) -> None:
     def stage_opened(opened: Opened) -> None:
         context.staging.current.stage(batch, opened, answer)
 
-    connection = call.connection
     context.delivery.openings.open_for_later(
-        connection, request.topic, request.partition, call.payload, stage_opened, answer
+        call.connection,
+        request.topic,
+        request.partition,
+        check_produced(call.payload),
+        call.payload,
+        stage_opened,
+        answer,
     )
 
 

@@ -168,7 +168,7 @@ class Staging:
         if is_internal(batch.topic):
             raise InvalidTopic(f"{batch.topic!r} holds the broker's own state: only it writes it.")
         topic_id, admitted, header = self._admission.admit(
-            batch.topic, batch.partition, opened.batch, opened.by
+            batch.topic, batch.partition, opened.header, opened.batch, opened.by
         )
         if header.length > _BATCH_BYTES_MAX:
             raise BatchTooLarge(
