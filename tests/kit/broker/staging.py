@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from penstock.broker.carrier.destination import Channels, NoChannels
+from penstock.broker.carrier.parts import Channels, NoChannels, Parts
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
+from penstock.broker.staging.coordinator import StagingCoordinator
 from penstock.broker.staging.decisions import Committed
 from penstock.broker.staging.log import StagingLog
 from penstock.broker.staging.service import Staging
@@ -42,6 +42,7 @@ class Life:
     """One life of the parts of a broker that staged writes need."""
 
     coordinator: StagingCoordinator
+    parts: Parts
     topics: Topics
     partitions: Partitions
     clock: ManualClock
@@ -118,7 +119,7 @@ class Life:
             )
             for sequence, values in enumerate(parts)
         ]
-        self.log.driver.end_turn()
+        self.driver.end_turn()
         await asyncio.gather(*told)
         return NamedAttempt(attempt, len(parts))
 
@@ -225,25 +226,24 @@ async def living(
     assignment = Assignment(CONFIG, me, registry, partitions)
     leaders = Leaders(me, registry, partitions, clock)
     topics = Topics(CONFIG, registry, partitions, assignment, leaders)
-    coordinator = StagingCoordinator(
-        StagingParts(
-            registry=registry,
-            topics=topics,
-            partitions=partitions,
-            leaders=leaders,
-            channels=channels or NoChannels(),
-            driver=driver,
-            flusher=flusher,
-            clock=clock,
-        )
+    parts = Parts(
+        registry=registry,
+        topics=topics,
+        partitions=partitions,
+        leaders=leaders,
+        channels=channels or NoChannels(),
+        driver=driver,
+        flusher=flusher,
+        clock=clock,
     )
+    coordinator = StagingCoordinator(parts)
     partitions.begin()
     await topics.open_all(between=coordinator.begin)
     with contextlib.suppress(TopicExists):
         await topics.create("orders", 2, {})
     await coordinator.start()
     try:
-        yield Life(coordinator, topics, partitions, clock, flusher, leaders, driver)
+        yield Life(coordinator, parts, topics, partitions, clock, flusher, leaders, driver)
     finally:
         coordinator.begin_closing()
         await coordinator.stop()

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.broker.carrier.destination import Channels
-from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.partitions.partition import Append
 from penstock.broker.topics.openings import Openings
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import PRODUCE
-from penstock.registry.api import Registry
-from penstock.replication.disk.driver import Driver
 from penstock.replication.replica.replica import ACKS_ALL
 
 Done = Callable[[PenstockError | None], None]
@@ -26,19 +23,12 @@ Done = Callable[[PenstockError | None], None]
 class Forwarding:
     """One per broker. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        leaders: Leaders,
-        channels: Channels,
-        openings: Openings,
-        driver: Driver,
-    ) -> None:
+    def __init__(self, parts: Parts, openings: Openings) -> None:
         self._openings = openings
-        self._registry = registry
-        self._leaders = leaders
-        self._channels = channels
-        self._driver = driver
+        self._registry = parts.registry
+        self._leaders = parts.leaders
+        self._channels = parts.channels
+        self._driver = parts.driver
 
     def append(self, name: TopicPartition, batch: bytes | bytearray, done: Done) -> None:
         """Have the batch appended. What is refused at once is raised, and `done` not called."""

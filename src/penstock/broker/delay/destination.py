@@ -9,11 +9,9 @@ and in order, and what it says it has, it keeps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from penstock.broker.carrier.destination import Channels
-from penstock.broker.partitions.leaders import Leaders
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.coordination.delay.table import Lane
 from penstock.model.errors import NotLeader, PenstockError, StorageFailed, UnknownTopicId
@@ -21,8 +19,6 @@ from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import APPEND_DUE, parse
 from penstock.records.header import BatchHeader, read_header, stamp_append_time
-from penstock.registry.api import Registry
-from penstock.replication.disk.driver import Driver
 
 EPOCH_SEQUENCES: Final = 2**31
 """Sequences are numbered from 0 in each epoch; so many messages, and the next epoch begins."""
@@ -40,19 +36,15 @@ NOT_KNOWN: Final = Stand(False, 0)
 Told = Callable[[PenstockError | None, Stand], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DueDestinations:
     """What it takes to reach any partition."""
 
-    registry: Registry
-    leaders: Leaders
-    channels: Channels
-    driver: Driver
-    clock: Clock
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     def exists(self, lane: Lane) -> bool:
         """Whether its topic is there, as far as this broker knows."""
-        topic = self.registry.image.topics.get(lane.topic)
+        topic = self._parts.registry.image.topics.get(lane.topic)
         return topic is not None and not topic.deleting and topic.id == lane.topic_id
 
     def append(
@@ -60,7 +52,7 @@ class DueDestinations:
     ) -> None:
         """Send the batch, or only ask. What is refused at once is raised, and `told` not called."""
         try:
-            partition = self.leaders.find(lane.topic, lane.partition)
+            partition = self._parts.leaders.find(lane.topic, lane.partition)
         except NotLeader:
             self._send(lane, producer_id, term, batch, told)
             return
@@ -68,16 +60,16 @@ class DueDestinations:
         header = None if batch is None else read_header(batch)
         try:
             view = None if batch is None else memoryview(batch)
-            append_due(partition, producer_id, header, view, told, self.clock)
+            append_due(partition, producer_id, header, view, told, self._parts.clock)
         finally:
-            self.driver.end_turn()
+            self._parts.driver.end_turn()
 
     def _send(
         self, lane: Lane, producer_id: int, term: int, batch: bytearray | None, told: Told
     ) -> None:
-        topic = self.registry.image.topic(lane.topic)
-        leader = self.leaders.of(topic, lane.partition).broker
-        channel = self.channels.channel(leader)
+        topic = self._parts.registry.image.topic(lane.topic)
+        leader = self._parts.leaders.of(topic, lane.partition).broker
+        channel = self._parts.channels.channel(leader)
         if channel is None:
             raise NotLeader(f"The leader of {lane.topic}-{lane.partition} cannot be reached now.")
         request = pb.AppendDueRequest(

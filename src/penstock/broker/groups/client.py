@@ -6,7 +6,7 @@ reached, is raised as it would be to a client.
 
 from __future__ import annotations
 
-from penstock.broker.carrier.destination import Channels
+from penstock.broker.carrier.parts import Channels
 from penstock.broker.groups.questions import Questions
 from penstock.broker.partitions.leaders import Leaders
 from penstock.coordination.group.records import OFFSETS_TOPIC

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.broker.carrier.destination import Destinations
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.staging.copy import Copy
 from penstock.broker.staging.log import StagingLog
 from penstock.coordination.staging.records import Decision, encode_decision
@@ -35,16 +35,11 @@ Told = Callable[[PenstockError | None, bool], None]
 class StagedCopies:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        table: StagedWrites,
-        log: StagingLog,
-        destinations: Callable[[], Destinations],
-    ) -> None:
-        self._table = table
+    def __init__(self, parts: Parts, log: StagingLog, table: StagedWrites) -> None:
+        self._parts = parts
         self._log = log
-        self._partitions = log.partitions
-        self._destinations = destinations
+        self._table = table
+        self._kept_producers = parts.partitions.kept_producers
         self._loop = asyncio.get_running_loop()
         self._copies: dict[str, Copy] = {}
         # Those that can go on, one after another: one chunk in a turn of the loop.
@@ -64,13 +59,14 @@ class StagedCopies:
         """Another try to carry out the decision, unless one is under way."""
         if decision.write in self._copies or self._is_cancelled:
             return
-        self._partitions.kept_producers.add(decision.producer_id)
+        self._kept_producers.add(decision.producer_id)
         try:
             copy = Copy(
                 decision,
                 self._table.staged_offsets(decision),
                 source=self._log.staged,
-                destinations=self._destinations(),
+                parts=self._parts,
+                term=self._log.term,
                 ready=self._stand_in_line,
             )
         except PenstockError as error:
@@ -119,7 +115,7 @@ class StagedCopies:
             logger.warning("Writes that are done are not noted as such: %s", error)
             return
         self._noting |= copies
-        self._log.driver.end_turn()
+        self._parts.driver.end_turn()
 
     def _noted(self, copies: set[Copy], error: PenstockError | None) -> None:
         if not copies <= self._noting:
@@ -137,7 +133,7 @@ class StagedCopies:
         """A record is durable that says, if there was a decision, that it is done."""
         copy = self._copied.pop(write, None)
         if copy is not None:
-            self._partitions.kept_producers.discard(copy.decision.producer_id)
+            self._kept_producers.discard(copy.decision.producer_id)
             copy.forget_producer()
             self._log.trim(self._table.low_offset())
 
@@ -179,7 +175,7 @@ class StagedCopies:
             logger.exception("A copy of staged writes ended by a bug.")
             self._failed(copy.decision, InternalError())
         # Also what was proposed before an error: its bytes are needed until here only.
-        self._log.driver.end_turn()
+        self._parts.driver.end_turn()
 
     def _done(self, copy: Copy) -> None:
         write = copy.decision.write

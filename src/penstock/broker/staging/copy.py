@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from penstock.broker.carrier.destination import Destination, Destinations
+from penstock.broker.carrier.destination import Destination
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.partitions.partition import Append, Partition
 from penstock.broker.staging.batch import unwrap
 from penstock.coordination.staging.records import Decision, StagedBatch
@@ -38,14 +39,16 @@ class Copy:
         offsets: Sequence[Sequence[int]],
         *,
         source: Partition,
-        destinations: Destinations,
+        parts: Parts,
+        term: int,
         ready: Callable[[Copy], None],
     ) -> None:
-        """offsets: of the batches in the source. ready: told when it is to `go_on`, which must be
-        in another turn of the loop."""
+        """offsets: of the batches in the source. term: of who coordinates. ready: told when it is
+        to `go_on`, which must be in another turn of the loop."""
         self.decision = decision
         self._source = source
-        self._all_destinations = destinations
+        self._parts = parts
+        self._term = term
         self._ready = ready
         self._destinations: dict[tuple[str, str, int], Destination] = {}
         # What is yet to be read: up to the end of a run, and then the next ones.
@@ -111,7 +114,8 @@ class Copy:
         key = (staged.topic, staged.topic_id, staged.partition)
         destination = self._destinations.get(key)
         if destination is None:
-            destination = self._all_destinations.find(staged, self.decision.producer_id)
+            producer_id = self.decision.producer_id
+            destination = Destination(self._parts, staged, producer_id, self._term)
             self._destinations[key] = destination
         return destination
 

@@ -21,6 +21,7 @@ from penstock.broker.staging.log import StagingLog
 from penstock.coordination.staging.records import Decision, NamedAttempt, encode_decision
 from penstock.coordination.staging.table import Complete, Decided, Later, StagedWrites
 from penstock.model.errors import Busy, PenstockError
+from penstock.net.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,13 @@ class _Asked(NamedTuple):
 class Decisions:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(self, log: StagingLog, table: StagedWrites, copies: StagedCopies) -> None:
+    def __init__(
+        self, clock: Clock, log: StagingLog, table: StagedWrites, copies: StagedCopies
+    ) -> None:
         self._log = log
         self._table = table
         self._copies = copies
-        self._clock = log.clock
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         # By write whose decision is on its way to the disk: who asked for another one since.
         self._deciding: dict[str, list[_Asked]] = {}

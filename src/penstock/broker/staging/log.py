@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.groups.snapshot import KeyAndValue, build_batches, read_log
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, read_key
 from penstock.broker.topics.internal import UNMADE, OwnTopic, Tenure
 from penstock.broker.topics.topics import Topics
@@ -30,10 +30,7 @@ from penstock.model.errors import (
     StorageFailed,
 )
 from penstock.model.limits import KIB, MIB
-from penstock.net.clock import Clock
 from penstock.records.header import read_header
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import Flusher
 from penstock.replication.replica.replica import Done
 
 logger = logging.getLogger(__name__)
@@ -67,22 +64,13 @@ _READ_BYTES: Final = 64 * KIB
 class StagingLog:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        partitions: Partitions,
-        *,
-        driver: Driver,
-        flusher: Flusher,
-        clock: Clock,
-    ) -> None:
-        self._topics = topics
-        self.partitions = partitions
-        self.driver = driver
-        self._flusher = flusher
-        self.clock = clock
-        self._writes = OwnTopic(WRITES_TOPIC, topics, partitions)
-        self._staged = OwnTopic(STAGED_TOPIC, topics, partitions)
+    def __init__(self, parts: Parts) -> None:
+        self._topics = parts.topics
+        self._driver = parts.driver
+        self._flusher = parts.flusher
+        self._clock = parts.clock
+        self._writes = OwnTopic(WRITES_TOPIC, parts.topics, parts.partitions)
+        self._staged = OwnTopic(STAGED_TOPIC, parts.topics, parts.partitions)
         # Since the topics were read; None before that.
         self._writes_tenure: Tenure | None = None
         self._staged_tenure: Tenure | None = None
@@ -174,7 +162,7 @@ class StagingLog:
         early, self._early = self._early, []
         for made in early:
             made(problem)
-        self.driver.end_turn()
+        self._driver.end_turn()
 
     async def make(self) -> None:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
@@ -206,7 +194,7 @@ class StagingLog:
     def write(self, records: Iterable[KeyAndValue], told: Told) -> None:
         """Append to `__writes`, likewise: what this proposes comes before what a later call does,
         whoever waits for what."""
-        batches = build_batches(records, self.clock.now_ms())
+        batches = build_batches(records, self._clock.now_ms())
         self._append(self._writes_tenure, map(memoryview, batches), told)
 
     def _append(self, tenure: Tenure | None, batches: Iterable[memoryview], told: Told) -> None:
@@ -226,7 +214,7 @@ class StagingLog:
 
     def _tell(self, told: Told, error: PenstockError | None) -> None:
         told(error)
-        self.driver.end_turn()
+        self._driver.end_turn()
 
     # --- reading -------------------------------------------------------------------------------
 

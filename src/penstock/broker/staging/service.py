@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Final
 
-from penstock.broker.carrier.destination import Destinations
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, wrap
 from penstock.broker.staging.copies import StagedCopies
 from penstock.broker.staging.decisions import Decisions
@@ -64,22 +64,17 @@ _RECORDS_AT_ONCE: Final = 500
 class Staging:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        log: StagingLog,
-        table: StagedWrites,
-        admission: StagedAdmission,
-        destinations: Callable[[int], Destinations],
-    ) -> None:
-        """destinations: where a coordinator of that term reaches the partitions."""
-        self.log = log
-        self._table = table
-        self._admission = admission
-        self._partitions = log.partitions
-        self._clock = log.clock
+    def __init__(self, parts: Parts) -> None:
+        """Before anything is read."""
+        self.log = StagingLog(parts)
+        self._table = StagedWrites()
+        self._admission = StagedAdmission(parts.topics, parts.leaders, parts.clock)
+        self._kept_producers = parts.partitions.kept_producers
+        self._driver = parts.driver
+        self._clock = parts.clock
         self._loop = asyncio.get_running_loop()
-        self._copies = StagedCopies(table, log, lambda: destinations(log.term))
-        self.decisions = Decisions(log, table, self._copies)
+        self._copies = StagedCopies(parts, self.log, self._table)
+        self.decisions = Decisions(parts.clock, self.log, self._table, self._copies)
         # Of what came before there were topics to keep it in.
         self._early_bytes = 0
         self._house_keeping: asyncio.Task[None] | None = None
@@ -91,7 +86,7 @@ class Staging:
         a broker it comes before the partitions that have them are opened."""
         yield from self.log.read_decisions(self._table.replay_decision)
         for decision in self._table.unfinished():
-            self._partitions.kept_producers.add(decision.producer_id)
+            self._kept_producers.add(decision.producer_id)
 
     def read_staged(self) -> Generator[None, None, None]:
         """After that, learn what is staged."""
@@ -129,7 +124,7 @@ class Staging:
         self.log.refusal = NotCoordinator()
         self._copies.begin_closing(self.log.refusal)
         self._copies.cancel()
-        self._partitions.kept_producers.clear()
+        self._kept_producers.clear()
         if self._house_keeping is not None:
             self._house_keeping.cancel()
 
@@ -235,7 +230,7 @@ class Staging:
         is staged anew under the same name."""
         now_ms = self._clock.now_ms()
         self.log.mark([wrap(mark, None, now_ms) for mark in marks], told)
-        self.log.driver.end_turn()
+        self._driver.end_turn()
 
     def committed_epoch(self, write: str) -> int | None:
         """The last epoch that is decided."""
@@ -274,7 +269,7 @@ class Staging:
         if forgettable:
             records = [(decision_key(decision.write), None) for decision in forgettable]
             self.log.write(records, partial(self._forget, forgettable))
-            self.log.driver.end_turn()
+            self._driver.end_turn()
         self.log.trim(self._table.low_offset(), is_due=True)
         return is_more_left
 

@@ -30,7 +30,7 @@ def produce_as(life: Life, *producer_ids: int) -> None:
     for producer_id in producer_ids:
         one = batch([b"other"], producer=(producer_id, 0, 0))
         partition.append(memoryview(one), Nobody())
-    life.log.driver.end_turn()
+    life.driver.end_turn()
 
 
 async def test_what_is_done_is_forgotten_with_its_producer() -> None:
@@ -88,7 +88,7 @@ async def test_retention_on_a_full_disk_leaves_what_tells_how_far_a_copy_came() 
         await life.topics.alter("orders", {"retention_ms": "1000", "segment_ms": "1000"}, [])
         parts = [b"a"], [b"y" * 5000]
         told = [life.start_stage("a", at, part, partition=at) for at, part in enumerate(parts)]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         disk.capacity_bytes = sum(map(len, disk.files().values())) + 2000
         with pytest.raises(DiskFull):
@@ -181,7 +181,7 @@ async def test_what_an_earlier_try_wrote_is_waited_for(monkeypatch: pytest.Monke
     """R-CORE-1: written is not durable, and what is not durable is not readable."""
     async with living(SimulatedDisk()) as life:
         told = [life.start_stage("a", number, [b"a"], partition=number) for number in (0, 1)]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         may_flush = hold_flushes_of("/orders/0/", monkeypatch)
         real_find = life.partitions.find

@@ -35,7 +35,7 @@ async def test_attempts_in_the_order_they_are_named_and_batches_as_they_were_sta
             life.start_stage("a", 2, [b"a2"]),
             life.start_stage("b", 1, [b"y"], partition=1),
         ]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         committed = await life.commit(NamedAttempt("b", 2), NamedAttempt("a", 3))
         assert (committed.already, committed.records, committed.readable) == (False, 6, True)
@@ -63,7 +63,7 @@ async def test_rows_are_not_taken_for_those_of_a_client_that_counts_as_the_broke
         for producer_id in range(20):
             one = batch([b"other"], producer=(producer_id, 0, 0))
             partition.append(memoryview(one), Nobody())
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await life.commit(await life.stage("a", [b"a"]))
         assert life.values() == [b"other"] * 20 + [b"a"]
 
@@ -98,7 +98,8 @@ async def test_a_topic_deleted_under_a_copy_is_passed_over_by_the_next_try() -> 
             ),
             [[0]],
             source=life.log.staged,
-            destinations=life.staging._copies._destinations(),
+            parts=life.parts,
+            term=life.log.term,
             ready=lambda _: None,
         )
         assert not copy.go_on()
@@ -160,7 +161,7 @@ async def test_rows_of_a_topic_that_was_deleted_are_dropped(
             life.start_stage("a", 1, [b"b"]),
             life.start_stage("a", 2, [b"c"], topic="doomed"),
         ]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         await life.topics.delete("doomed")
         if makes_anew:
@@ -224,7 +225,7 @@ async def test_the_partition_counts_on_for_other_producers() -> None:
         replica = life.partitions.find("orders", 0).replica
         assert replica.high_watermark == 2
         told = life.start_stage("b", 0, [], epoch=1, payload=batch([b"c"], producer=(7, 0, 99)))
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         await life.commit(NamedAttempt("b", 1), epoch=1)
         assert life.values() == [b"a", b"b", b"c"]

@@ -100,7 +100,7 @@ async def test_a_repeated_batch_is_answered_like_the_first() -> None:
         await asyncio.sleep(0)
         assert not first.done()
         assert not again.done(), "not before it is durable"
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         assert not any(await asyncio.gather(first, again))
         assert not await life.start_stage("a", 0, [b"a"])
         await life.commit(NamedAttempt("a", 1))
@@ -114,7 +114,7 @@ async def test_what_is_not_durable_is_not_decided() -> None:
         told = life.start_stage("a", 0, [b"a"])
         with pytest.raises(StagedBatchesMissing, match="not flushed"):
             await life.commit(NamedAttempt("a", 1))
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         assert not (await life.commit(NamedAttempt("a", 1))).already
 
@@ -174,7 +174,7 @@ async def test_a_staged_batch_is_never_taken_for_one_of_the_log() -> None:
         payload[:8] = (1).to_bytes(8)
         await life.commit(write="make the topics")
         told = life.start_stage("a", 0, [], payload=payload)
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         [view] = life.batches("__staged")
         [record] = view.records()
@@ -294,7 +294,7 @@ async def test_a_full_disk_keeps_nothing_half() -> None:
         room = sum(map(len, disk.files().values()))
         disk.capacity_bytes = room + 20
         told = [life.start_stage("a", number, [b"x"]) for number in (1, 2)]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         for one in told:
             with pytest.raises(DiskFull):
                 await one
@@ -305,7 +305,7 @@ async def test_a_full_disk_keeps_nothing_half() -> None:
         assert life.staging.committed_epoch("w") is None
         disk.capacity_bytes = None
         told = [life.start_stage("a", 1, [b"b"])]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         assert not (await life.commit(NamedAttempt("a", 2))).already
         assert life.values() == [b"a", b"b"]
@@ -452,7 +452,7 @@ async def test_what_was_staged_goes_on_after_a_crash() -> None:
     async with living(disk.after_crash("lost")) as life:
         assert not await life.start_stage("a", 1, [b"b"]), "it is there"
         told = life.start_stage("a", 2, [b"c"])
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         await life.commit(NamedAttempt("a", 3))
         assert life.values() == [b"a", b"b", b"c"]
