@@ -208,6 +208,7 @@ class Life:
         """All that is decided is done, durably."""
         async with asyncio.timeout(5):
             while self.table.unfinished():
+                self.staging.one_round(is_expiry_due=False)
                 await asyncio.sleep(0)
 
 

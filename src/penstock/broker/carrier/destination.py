@@ -18,7 +18,7 @@ from penstock.model.errors import Busy, NotLeader, PenstockError, StorageError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import COPY
-from penstock.records.header import BatchHeader
+from penstock.records.header import BatchHeader, read_header, write_header
 
 logger = logging.getLogger(__name__)
 
@@ -44,18 +44,10 @@ class Destination:
         self._epoch = 0
         self._sequence = 0
 
-    def number(self, count: int) -> tuple[int, int]:
-        """The producer epoch and the first sequence of the next batch."""
-        if self._sequence + count > _SEQUENCE_MAX:
-            self._epoch += 1
-            self._sequence = 0
-        sequence = self._sequence
-        self._sequence += count
-        return self._epoch, sequence
-
-    def append(self, header: BatchHeader, batch: bytearray, append: Append) -> bool:
-        """Send a batch on its way; the end of the turn must follow. False if there is nowhere to go
-        any more: its topic was deleted, as rows that were written before are."""
+    def append(self, batch: bytearray, append: Append) -> bool:
+        """Send a batch on its way, as the next one; the end of the turn must follow. False if there
+        is nowhere to go any more: its topic was deleted, as rows that were written before are."""
+        header = self._numbered(batch)
         try:
             partition = self._find()
         except NotLeader:
@@ -72,6 +64,22 @@ class Destination:
         partition = self._partition
         if partition is not None and partition.is_open and partition.replica.is_leader:
             partition.producers.forget(self._producer_id)
+
+    def _numbered(self, batch: bytearray) -> BatchHeader:
+        """Under the decision's producer, with the epoch and the sequence that come next."""
+        header = read_header(batch)
+        count = header.record_count
+        if self._sequence + count > _SEQUENCE_MAX:
+            self._epoch += 1
+            self._sequence = 0
+        header = header._replace(
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequence,
+        )
+        self._sequence += count
+        write_header(batch, header)
+        return header
 
     def _find(self) -> Partition | None:
         """The partition, which this broker leads: NotLeader; None if its topic was deleted."""

@@ -17,7 +17,7 @@ from typing import Final
 from penstock.broker.groups.snapshot import SnapshotJob, build_batches, read_log, read_snapshot
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.topics.internal import OwnTopic, Tenure
+from penstock.broker.topics.internal import OwnTopic
 from penstock.broker.topics.topics import Topics
 from penstock.coordination.group.coordinator import Coordinator
 from penstock.coordination.group.effects import Record
@@ -72,8 +72,8 @@ class GroupLog:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._making: asyncio.Task[None] | None = None
-        # Since the topic was read; None before that.
-        self._tenure: Tenure | None = None
+        # In which this broker led the topic when it was read; None before that.
+        self._term: int | None = None
         self._is_writing = False
         self._is_saving = False
         # How much a start would have to read behind the last snapshot.
@@ -93,7 +93,7 @@ class GroupLog:
     @property
     def is_current(self) -> bool:
         """Whether what was read is all there is, since nobody else can have written after it."""
-        return self._tenure is not None and self._tenure.lasts
+        return self._own.is_read_in(self._term)
 
     @property
     def is_alone(self) -> bool:
@@ -135,7 +135,7 @@ class GroupLog:
     def read(self, make: Callable[[], Coordinator]) -> Generator[None, None, Coordinator]:
         """The groups as the topic says they are: the last snapshot, and what came after it. Others
         have a turn now and then."""
-        self._tenure = Tenure(self._own)
+        self._term = self._own.term
         self._records_since_snapshot = 0
         groups = make()
         try:
@@ -196,12 +196,12 @@ class GroupLog:
 
     def _take_over(self) -> None:
         """Of a topic that was just made. NotLeader if others may have written to it first."""
-        tenure = Tenure(self._own)
-        if tenure.term is None:
+        term = self._own.term
+        if term is None:
             raise NotLeader(f"{OFFSETS_TOPIC} is led by another broker: ask again which one.")
         if not self._own.is_unwritten:
             raise NotLeader(f"{OFFSETS_TOPIC} was written by another broker first: try again.")
-        self._tenure = tenure
+        self._term = term
 
     def _propose(
         self,

@@ -13,7 +13,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from penstock.broker.carrier.parts import Parts
 from penstock.broker.staging.copy import Copy
@@ -23,10 +22,6 @@ from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import InternalError, PenstockError
 
 logger = logging.getLogger(__name__)
-
-# So soon it is noted that what was copied is done: many at once, and not where a write has gone on
-# since, whose next decision says the same.
-_NOTE_S: Final = 0.1
 
 Told = Callable[[PenstockError | None, bool], None]
 """Is told what a copy failed by, or else whether all of it is readable: if not, time is over."""
@@ -50,7 +45,6 @@ class StagedCopies:
         # Carried out, but it is not durable yet that they are.
         self._copied: dict[str, Copy] = {}
         self._noting: set[Copy] = set()
-        self._note_timer: asyncio.TimerHandle | None = None
         # Why nobody waits any more.
         self._closing: PenstockError | None = None
         self._is_cancelled = False
@@ -97,11 +91,10 @@ class StagedCopies:
         self.note()
 
     def note(self) -> None:
-        """Let staged batches go when it is durable that nobody needs them. Not where the next
-        decision is being made: a record that says so must not come after it. The turn is ended."""
-        if self._note_timer is not None:
-            self._note_timer.cancel()
-            self._note_timer = None
+        """Let staged batches go when it is durable that nobody needs them. Not at once: the next
+        decision of the write, if it comes soon, says the same, and of others many are noted
+        together; nor while the next one is being made, which a record that says so must not
+        follow. The turn is ended."""
         done = [
             decision for decision in self._table.unfinished() if self._table.is_copied(decision)
         ]
@@ -128,6 +121,7 @@ class StagedCopies:
             self._table.done(copy.decision.write, copy.decision.epoch)
             if self._copied.get(copy.decision.write) is copy:
                 self.superseded(copy.decision.write)
+        self._log.trim(self._table.low_offset())
 
     def superseded(self, write: str) -> None:
         """A record is durable that says, if there was a decision, that it is done."""
@@ -135,7 +129,6 @@ class StagedCopies:
         if copy is not None:
             self._kept_producers.discard(copy.decision.producer_id)
             copy.forget_producer()
-            self._log.trim(self._table.low_offset())
 
     def begin_closing(self, reason: PenstockError) -> None:
         """From now on nobody waits for a copy to end."""
@@ -147,8 +140,6 @@ class StagedCopies:
     def cancel(self) -> None:
         """Go no further, wherever the copies are: whoever comes next goes on."""
         self._is_cancelled = True
-        if self._note_timer is not None:
-            self._note_timer.cancel()
         if self._next_turn is not None:
             self._next_turn.cancel()
         self._line.clear()
@@ -182,8 +173,6 @@ class StagedCopies:
         del self._copies[write]
         self._table.copied(write)
         self._copied[write] = copy
-        if self._note_timer is None:
-            self._note_timer = self._loop.call_later(_NOTE_S, self.note)
         self._tell(write, None)
 
     def _failed(self, decision: Decision, error: PenstockError) -> None:

@@ -20,7 +20,6 @@ from penstock.broker.staging.batch import unwrap
 from penstock.coordination.staging.records import Decision, StagedBatch
 from penstock.model.errors import Busy, CorruptLog, PenstockError, UnknownTopic
 from penstock.model.limits import MIB
-from penstock.records.header import read_header, write_header
 
 # Read, numbered and written in one go: a few milliseconds, by size or by number.
 _CHUNK_BYTES: Final = 1 * MIB
@@ -95,20 +94,10 @@ class Copy:
         limit = offset + _CHUNK_BATCHES
         while position < len(part) and offset < limit:
             position, staged, batch = unwrap(part, position)
-            self._copy_batch(staged, batch)
+            if self._destination(staged).append(batch, _Appended(self, len(batch))):
+                self._flying_bytes += len(batch)
             offset += 1
         return offset
-
-    def _copy_batch(self, staged: StagedBatch, batch: bytearray) -> None:
-        destination = self._destination(staged)
-        header = read_header(batch)
-        epoch, sequence = destination.number(header.record_count)
-        header = header._replace(
-            producer_id=self.decision.producer_id, producer_epoch=epoch, base_sequence=sequence
-        )
-        write_header(batch, header)
-        if destination.append(header, batch, _Appended(self, len(batch))):
-            self._flying_bytes += len(batch)
 
     def _destination(self, staged: StagedBatch) -> Destination:
         key = (staged.topic, staged.topic_id, staged.partition)
@@ -126,7 +115,9 @@ class _Appended(Append):
     __slots__ = ("_copy", "_size_bytes")
 
     def __init__(self, copy: Copy, size_bytes: int) -> None:
-        super().__init__()
+        # What the base has; nobody asks for it.
+        self.base_offset = self.append_time_ms = -1
+        self.duplicate = False
         self._copy = copy
         self._size_bytes = size_bytes
 

@@ -18,7 +18,7 @@ from penstock.broker.carrier.parts import Parts
 from penstock.broker.groups.snapshot import KeyAndValue, build_batches, read_log
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, read_key
-from penstock.broker.topics.internal import UNMADE, OwnTopic, Tenure
+from penstock.broker.topics.internal import UNMADE, OwnTopic
 from penstock.broker.topics.topics import Topics
 from penstock.broker.turns.handler_tasks import HandlerTasks
 from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
@@ -71,9 +71,9 @@ class StagingLog:
         self._clock = parts.clock
         self._writes = OwnTopic(WRITES_TOPIC, parts.topics, parts.partitions)
         self._staged = OwnTopic(STAGED_TOPIC, parts.topics, parts.partitions)
-        # Since the topics were read; None before that.
-        self._writes_tenure: Tenure | None = None
-        self._staged_tenure: Tenure | None = None
+        # In which this broker led the topics when they were read; None before that.
+        self._writes_term: int | None = None
+        self._staged_term: int | None = None
         self._loop = asyncio.get_running_loop()
         self._making = asyncio.Lock()
         # Why nothing is kept or decided here, once it is not any more.
@@ -87,17 +87,13 @@ class StagingLog:
 
     @property
     def staged(self) -> Partition:
-        tenure = self._staged_tenure
-        if tenure is None or tenure.partition is None:
-            return self._staged.partition
-        return tenure.partition
+        return self._staged.partition
 
     @property
     def term(self) -> int:
         """In which the decisions are made."""
-        assert self._writes_tenure is not None, "the topics were not read"
-        assert self._writes_tenure.term is not None, "another leads them"
-        return self._writes_tenure.term
+        assert self._writes_term is not None, "the topics were not read"
+        return self._writes_term
 
     @property
     def is_made(self) -> bool:
@@ -109,12 +105,17 @@ class StagingLog:
         """Whether it can be written to in this turn: both topics are here, nobody else can have
         written to them, nothing has failed, and nobody waits to come first. All there is to ask, in
         a few looks."""
-        writes, staged = self._writes_tenure, self._staged_tenure
-        if self.refusal is not None or self._early:
+        if (
+            self.refusal is not None
+            or self._early
+            or UNMADE in (self._writes_term, self._staged_term)
+        ):
             return False
-        if writes is None or staged is None or writes.partition is None or staged.partition is None:
-            return False
-        return writes.lasts and staged.lasts and writes.partition.replica.failure is None
+        return (
+            self._writes.is_read_in(self._writes_term)
+            and self._staged.is_read_in(self._staged_term)
+            and self._writes.partition.replica.failure is None
+        )
 
     @property
     def is_making(self) -> bool:
@@ -123,8 +124,8 @@ class StagingLog:
     @property
     def is_current(self) -> bool:
         """Whether what was read is all there is, since nobody else can have written after it."""
-        writes, staged = self._writes_tenure, self._staged_tenure
-        return writes is not None and staged is not None and writes.lasts and staged.lasts
+        is_current = self._writes.is_read_in(self._writes_term)
+        return is_current and self._staged.is_read_in(self._staged_term)
 
     @property
     def failure(self) -> StorageError | None:
@@ -168,41 +169,40 @@ class StagingLog:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
         async with self._making:
             await make_topics(self._topics)
-            self._writes_tenure = _taken_over(self._writes, self._writes_tenure)
-            self._staged_tenure = _taken_over(self._staged, self._staged_tenure)
+            self._writes_term = _taken_over(self._writes, self._writes_term)
+            self._staged_term = _taken_over(self._staged, self._staged_term)
 
     # --- writing -------------------------------------------------------------------------------
 
     def stage(self, batch: memoryview, done: Done) -> int:
         """Append to `__staged` with this turn, in which it was seen that this is ready; the offset,
         which holds if there is no error."""
-        return self.staged.replica.propose(read_header(batch), batch, done)
+        return self._staged.partition.replica.propose(read_header(batch), batch, done)
 
     @property
     def durable_offset(self) -> int:
         """What stands before it in `__staged` is durable."""
-        tenure = self._staged_tenure
-        if tenure is None or tenure.partition is None:
+        if self._staged_term == UNMADE:
             return 0
-        return tenure.partition.replica.high_watermark
+        return self._staged.partition.replica.high_watermark
 
     def mark(self, marks: Iterable[memoryview], told: Told) -> None:
         """Append to `__staged` with this turn. `told` is called when all of it is durable or has
         failed, in a turn of its own, which is ended."""
-        self._append(self._staged_tenure, marks, told)
+        self._append(self._staged, marks, told)
 
     def write(self, records: Iterable[KeyAndValue], told: Told) -> None:
         """Append to `__writes`, likewise: what this proposes comes before what a later call does,
         whoever waits for what."""
         batches = build_batches(records, self._clock.now_ms())
-        self._append(self._writes_tenure, map(memoryview, batches), told)
+        self._append(self._writes, map(memoryview, batches), told)
 
-    def _append(self, tenure: Tenure | None, batches: Iterable[memoryview], told: Told) -> None:
-        if tenure is None or tenure.partition is None or not self.is_current:
+    def _append(self, topic: OwnTopic, batches: Iterable[memoryview], told: Told) -> None:
+        if not self.is_current:
             raise NotLeader("Staged writes are looked after by another broker: ask which one.")
         # All in one turn, which is written whole or not at all: the last one's end is enough. Not
         # told at once, since the replica is in the midst of telling everybody.
-        replica = tenure.partition.replica
+        replica = topic.partition.replica
         *before, last = batches
         for batch in before:
             replica.propose(read_header(batch), batch, None)
@@ -221,7 +221,7 @@ class StagingLog:
     def read_decisions(self, apply: Callable[[bytes, bytes | None], None]) -> Reading:
         """Every record of `__writes`, in order."""
         # Both: between the two readings neither may have changed hands.
-        self._writes_tenure, self._staged_tenure = Tenure(self._writes), Tenure(self._staged)
+        self._writes_term, self._staged_term = self._writes.term, self._staged.term
         if self._writes.is_here:
             writes = self._writes.partition
             yield from read_log(writes, 0, lambda key, value, _: apply(key, value))
@@ -260,7 +260,7 @@ class StagingLog:
         low_offset = replica.high_watermark if low_offset is None else low_offset
         sealed = log.sealed_segments()
         frees = bool(sealed) and sealed[0].next_offset <= low_offset
-        if self._is_trimming or low_offset <= log.start_offset or not (frees or is_due):
+        if self._is_trimming or not (frees or is_due) or low_offset <= log.start_offset:
             return
 
         def trimmed(error: PenstockError | None) -> None:
@@ -282,15 +282,15 @@ class StagingLog:
             trimmed(error)
 
 
-def _taken_over(topic: OwnTopic, before: Tenure | None) -> Tenure:
-    """Of a topic that was perhaps just made. NotLeader if others may have written to it."""
-    tenure = Tenure(topic)
-    assert before is not None, f"{topic.name} was not read"
-    is_read = tenure.term == before.term != UNMADE
-    is_ours = tenure.term not in (None, UNMADE)
-    if not is_read and not (before.term == UNMADE and is_ours and topic.is_unwritten):
+def _taken_over(topic: OwnTopic, read_term: int | None) -> int:
+    """The term in which a topic is led that was perhaps just made. NotLeader if others may have
+    written to it."""
+    term = topic.term
+    is_read = term == read_term != UNMADE
+    is_ours = read_term == UNMADE and term not in (None, UNMADE) and topic.is_unwritten
+    if term is None or not (is_read or is_ours):
         raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
-    return tenure
+    return term
 
 
 async def make_topics(topics: Topics) -> None:

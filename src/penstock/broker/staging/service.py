@@ -27,12 +27,7 @@ from penstock.coordination.staging.records import (
     check_write,
     decision_key,
 )
-from penstock.coordination.staging.table import (
-    Decided,
-    New,
-    Repeated,
-    StagedWrites,
-)
+from penstock.coordination.staging.table import Decided, New, Repeated, StagedWrites
 from penstock.model.errors import (
     BatchTooLarge,
     Busy,
@@ -51,7 +46,8 @@ logger = logging.getLogger(__name__)
 
 StageAnswer = Callable[[PenstockError | None, bool], None]
 """Is told the error, or else whether the epoch was decided before."""
-# How soon a copy or a record that failed is tried again, with nobody asking for it.
+
+# How soon it is noted what is done, and what failed is tried again, with nobody asking for it.
 _TICK_S: Final = 5.0
 # How often it is looked for what may be forgotten: once in so many ticks.
 _EXPIRY_TICKS: Final = 12
@@ -258,19 +254,15 @@ class Staging:
                 logger.exception("Staged writes could not be tidied")
 
     def one_round(self, *, is_expiry_due: bool) -> bool:
-        """Try again what failed; drop and forget what is old. Whether more of it may be left."""
+        """Note what is done, try again what failed; drop and forget what is old. Whether more of it
+        may be left."""
         if self.log.failure is not None:
             return False
         self._copies.go_on()
-        if not is_expiry_due:
-            return False
-        is_more_left = self._expire()
-        forgettable = self._table.forgettable(self._clock.now_ms())[:_RECORDS_AT_ONCE]
-        if forgettable:
-            records = [(decision_key(decision.write), None) for decision in forgettable]
-            self.log.write(records, partial(self._forget, forgettable))
-            self._driver.end_turn()
-        self.log.trim(self._table.low_offset(), is_due=True)
+        is_more_left = is_expiry_due and self._expire()
+        if is_expiry_due:
+            self._forget_silent()
+        self.log.trim(self._table.low_offset(), is_due=is_expiry_due)
         return is_more_left
 
     def _expire(self) -> bool:
@@ -286,6 +278,13 @@ class Staging:
             )
             self._mark(marks, lambda _: None)
         return bool(marks)
+
+    def _forget_silent(self) -> None:
+        decisions = self._table.forgettable(self._clock.now_ms())[:_RECORDS_AT_ONCE]
+        if decisions:
+            records = [(decision_key(decision.write), None) for decision in decisions]
+            self.log.write(records, partial(self._forget, decisions))
+            self._driver.end_turn()
 
     def _forget(self, decisions: Sequence[Decision], error: PenstockError | None) -> None:
         if error is not None:

@@ -1,8 +1,8 @@
 """One of the brokers' own topics, of one partition: whether it is for this broker to write it.
 
 Whoever writes it has read all that others wrote, so it may write in no other term than that of its
-reading: its tenure. Not what is in it. The invariant: while a tenure lasts, nobody else has written
-since it began.
+reading. Not what is in it. The invariant: between two looks that tell the same term, nobody else
+wrote.
 """
 
 from __future__ import annotations
@@ -27,11 +27,15 @@ class OwnTopic:
         self.name = name
         self._topics = topics
         self._partitions = partitions
+        self._found: Partition | None = None
 
     @property
     def partition(self) -> Partition:
         """The copy here: UnknownTopic if there is none, StorageError if it is damaged."""
-        return self._partitions.find(self.name, 0)
+        found = self._found
+        if found is None or not found.is_open:
+            found = self._found = self._partitions.find(self.name, 0)
+        return found
 
     @property
     def folder(self) -> Directory:
@@ -65,6 +69,16 @@ class OwnTopic:
         except StorageError:
             return True
 
+    def is_read_in(self, term: int | None) -> bool:
+        """Whether who read it in that term has read all there is."""
+        found = self._found
+        if found is not None and found.is_open:
+            return found.replica.is_leader and found.replica.term == term
+        try:
+            return term is not None and self.term == term
+        except StorageError:
+            return False
+
     @property
     def is_unwritten(self) -> bool:
         """Whether there is nothing in it but what leaders write of their own."""
@@ -75,40 +89,9 @@ class OwnTopic:
         """Why nothing more can be written, here or anywhere: where the copy here is not the only
         one, another broker is to be asked."""
         try:
-            if self.term is None:
-                return None
-            return self.partition.replica.failure
+            replica = self.partition.replica
         except UnknownTopic:
             return None
         except StorageError as error:
-            return error
-
-
-class Tenure:
-    """This broker leads the topic, which it reads now, or nobody has made it yet: until another
-    leads it, or this broker does so anew. What is looked at before each write is at hand."""
-
-    __slots__ = ("_topic", "partition", "term")
-
-    def __init__(self, topic: OwnTopic) -> None:
-        """StorageError if the copy here is damaged, and there is no other."""
-        self._topic = topic
-        # None: it was over from the beginning.
-        self.term = topic.term
-        # None: there was none to be read.
-        self.partition = None if self.term in (None, UNMADE) else topic.partition
-
-    @property
-    def lasts(self) -> bool:
-        """Whether what was read is all there is."""
-        partition = self.partition
-        if partition is None:
-            return self._is_still_unmade()
-        replica = partition.replica
-        return replica.is_leader and replica.term == self.term and partition.is_open
-
-    def _is_still_unmade(self) -> bool:
-        try:
-            return self.term == UNMADE == self._topic.term
-        except StorageError:
-            return False
+            return None if self._topics.is_elsewhere_too(self.name) else error
+        return replica.failure if replica.is_leader else None
