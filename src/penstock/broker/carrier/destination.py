@@ -114,15 +114,11 @@ class Destination:
         return not self._is_gone
 
     def _send(self, batch: bytearray, append: Append) -> None:
-        parts, (topic, number) = self._parts, self._name
-        leader = parts.leaders.of(parts.registry.image.topic(topic), number).broker
-        channel = parts.channels.channel(leader)
-        if channel is None:
-            raise NotLeader(f"The leader of {self._name} cannot be reached now.")
+        channel = self._parts.way_to(self._name)
         request = pb.CopyRequest(
-            topic=topic,
+            topic=self._name.topic,
             topic_id=self._topic_id,
-            partition=number,
+            partition=self._name.partition,
             coordinator_term=self._coordinator_term,
         )
 

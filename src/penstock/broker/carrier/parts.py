@@ -13,6 +13,8 @@ from typing import Protocol
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.topics.topics import Topics
+from penstock.model.errors import NotLeader
+from penstock.model.ids import TopicPartition
 from penstock.net.channel import Channel
 from penstock.net.clock import Clock
 from penstock.registry.api import Registry
@@ -50,3 +52,12 @@ class Parts:
     clock: Clock
     missing_since_s: dict[str, float] = field(default_factory=dict)
     """Topics that this broker does not know and batches are for, by id."""
+
+    def way_to(self, name: TopicPartition) -> Channel:
+        """To the partition's leader, which is another broker: NotLeader if it cannot be reached."""
+        topic = self.registry.image.topic(name.topic)
+        leader = self.leaders.of(topic, name.partition).broker
+        channel = self.channels.channel(leader)
+        if channel is None:
+            raise NotLeader(f"The leader of {name} cannot be reached now.")
+        return channel

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from penstock.broker.carrier.append import Carried
 from penstock.broker.carrier.parts import Parts
-from penstock.broker.partitions.partition import Append, Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.coordination.delay.table import Lane
 from penstock.model.errors import NotLeader, PenstockError, StorageFailed, UnknownTopicId
+from penstock.model.ids import TopicPartition
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import APPEND_DUE, parse
@@ -67,11 +69,7 @@ class DueDestinations:
     def _send(
         self, lane: Lane, producer_id: int, term: int, batch: bytearray | None, told: Told
     ) -> None:
-        topic = self._parts.registry.image.topic(lane.topic)
-        leader = self._parts.leaders.of(topic, lane.partition).broker
-        channel = self._parts.channels.channel(leader)
-        if channel is None:
-            raise NotLeader(f"The leader of {lane.topic}-{lane.partition} cannot be reached now.")
+        channel = self._parts.way_to(TopicPartition(lane.topic, lane.partition))
         request = pb.AppendDueRequest(
             topic=lane.topic,
             topic_id=lane.topic_id,
@@ -112,7 +110,7 @@ def append_due(
             stamp_append_time(batch, clock.now_ms())
             header = read_header(batch)
         after = Stand(True, _count(header.producer_epoch, header.last_sequence))
-        partition.append_sequenced(header, batch, _Appended(after, told))
+        partition.append_sequenced(header, batch, Carried(lambda error: told(error, after)))
         return
     replica = partition.replica
     if replica.failure is not None:
@@ -148,17 +146,3 @@ def _follows(header: BatchHeader, last: tuple[int, int] | None) -> bool:
 
 def _count(epoch: int, last_sequence: int) -> int:
     return epoch * EPOCH_SEQUENCES + last_sequence + 1
-
-
-class _Appended(Append):
-    """A batch on its way into its partition."""
-
-    __slots__ = ("_after", "_told")
-
-    def __init__(self, after: Stand, told: Told) -> None:
-        super().__init__()
-        self._after = after
-        self._told = told
-
-    def finished(self, error: PenstockError | None) -> None:
-        self._told(error, self._after)

@@ -11,11 +11,13 @@ written and not committed yet is bounded. When it goes on is for `copies` to say
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
+from penstock.broker.carrier.append import Carried
 from penstock.broker.carrier.destination import Destination
 from penstock.broker.carrier.parts import Parts
-from penstock.broker.partitions.partition import Append, Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.broker.staging.batch import unwrap
 from penstock.coordination.staging.records import Decision, StagedBatch
 from penstock.model.errors import Busy, CorruptLog, PenstockError, UnknownTopic
@@ -71,8 +73,11 @@ class Copy:
                 self._ready(self)
         return self._offset == self._end and not self._flying_bytes
 
-    def landed(self, size_bytes: int, error: PenstockError | None) -> None:
+    def _landed(self, size_bytes: int, error: PenstockError | None) -> None:
         """A batch is committed, or may never be."""
+        if isinstance(error, UnknownTopic):
+            # Whoever wrote is not to blame: the next try passes over what was deleted.
+            error = Busy(f"A topic was deleted while it was written to: {error}")
         self._flying_bytes -= size_bytes
         self._error = self._error or error
         is_read = self._offset == self._end
@@ -94,7 +99,7 @@ class Copy:
         limit = offset + _CHUNK_BATCHES
         while position < len(part) and offset < limit:
             position, staged, batch = unwrap(part, position)
-            if self._destination(staged).append(batch, _Appended(self, len(batch))):
+            if self._destination(staged).append(batch, Carried(partial(self._landed, len(batch)))):
                 self._flying_bytes += len(batch)
             offset += 1
         return offset
@@ -107,25 +112,6 @@ class Copy:
             destination = Destination(self._parts, staged, producer_id, self._term)
             self._destinations[key] = destination
         return destination
-
-
-class _Appended(Append):
-    """A batch on its way into its partition."""
-
-    __slots__ = ("_copy", "_size_bytes")
-
-    def __init__(self, copy: Copy, size_bytes: int) -> None:
-        # What the base has; nobody asks for it.
-        self.base_offset = self.append_time_ms = -1
-        self.duplicate = False
-        self._copy = copy
-        self._size_bytes = size_bytes
-
-    def finished(self, error: PenstockError | None) -> None:
-        if isinstance(error, UnknownTopic):
-            # Whoever wrote is not to blame: the next try passes over what was deleted.
-            error = Busy(f"A topic was deleted while it was written to: {error}")
-        self._copy.landed(self._size_bytes, error)
 
 
 def _runs(attempts: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:

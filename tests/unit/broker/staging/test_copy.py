@@ -103,7 +103,7 @@ async def test_a_topic_deleted_under_a_copy_is_passed_over_by_the_next_try() -> 
             ready=lambda _: None,
         )
         assert not copy.go_on()
-        staged_copy._Appended(copy, 7).finished(UnknownTopic("It was deleted."))
+        copy._landed(7, UnknownTopic("It was deleted."))
         with pytest.raises(Busy, match="It was deleted"):
             copy.go_on()
 
