@@ -314,7 +314,7 @@ class LaneRun:
         self._sequence += len(entries)
         self._done = _due(entries[-1])
         self._messages += len(entries)
-        self._size_bytes += sum(entry.size for entry in entries)
+        self._size_bytes += sum([entry.size for entry in entries])
 
     async def _append(self, lane: Lane, batch: bytearray | None) -> Stand:
         around = self._around

@@ -67,7 +67,7 @@ class DelayService:
         self.deliverer = Deliverer(
             self.writer,
             DueDestinations(parts),
-            parts.topics,
+            admission,
             clock,
             forget_lane=self.intake.forget_lane,
             on_damage=on_damage,

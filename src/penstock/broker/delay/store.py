@@ -268,9 +268,11 @@ def first_record(batch: memoryview) -> tuple[bytes, bytes]:
     """The key and the value of a batch's first record, which has both; it is not compressed."""
     try:
         _, cursor = read_varint(batch, HEADER_BYTES)
-        cursor += 1  # attributes
-        _, cursor = read_varint(batch, cursor)  # of the time
-        _, cursor = read_varint(batch, cursor)  # of the offset
+        # Of a first record these are 0: attributes, and how far it is from the batch's time and
+        # offset.
+        if bytes(batch[cursor : cursor + 3]) != b"\0\0\0":
+            raise CorruptLog(f"A record of {DELAYED_TOPIC} is not the first of a batch.")
+        cursor += 3
         length, cursor = read_varint(batch, cursor)
         key, cursor = bytes(batch[cursor : cursor + length]), cursor + length
         length, cursor = read_varint(batch, cursor)

@@ -73,7 +73,7 @@ class StagedCopies:
         """Until all of it is readable, but not for longer. What a copy failed by is tried again
         later all the same."""
         write = decision.write
-        if self._table.is_copied(decision):
+        if write not in self._copies and self._table.is_copied(decision):
             told(None, True)
         elif self._closing is not None:
             told(self._closing, False)
