@@ -4,7 +4,7 @@ readable.
 What a commit means is the table's to say, and carrying it out is the affair of `copies`. The
 invariants: nobody is told that something is decided before the record that says so is durable; the
 table holds a decision only from then on, so a record that could not be written leaves nothing to
-take back; and whoever asks is told once, at the latest when the time is over that it gave.
+take back; and whoever asks is told once: of what is decided, not later than it wants to wait.
 """
 
 from __future__ import annotations

@@ -241,6 +241,42 @@ async def test_the_next_decision_stands_for_the_note(monkeypatch: pytest.MonkeyP
         assert life.staging.committed_epoch("w") == 1
 
 
+async def test_what_is_done_is_noted_together_and_of_each_write_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the next decision of a write says is not said again."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        for write, epochs in (("x", 3), ("y", 1)):
+            for epoch in range(epochs):
+                named = await life.stage("a", [b"a"], epoch=epoch, write=write)
+                await life.commit(named, epoch=epoch, write=write)
+        real_write = life.log.write
+        written: list[list[KeyAndValue]] = []
+
+        def write_down(records: Iterable[KeyAndValue], told: Told) -> None:
+            written.append(list(records))
+            real_write(written[-1], told)
+
+        monkeypatch.setattr(life.log, "write", write_down)
+        await life.until_noted()
+        [noted] = written
+        assert {key for key, _ in noted} == {b"x", b"y"}
+        assert life.partitions.kept_producers == set()
+        assert life.table.low_offset() is None
+
+
+async def test_an_orderly_stop_notes_what_is_done() -> None:
+    """So that the next start need not look for it."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        await life.commit(await life.stage("a", [b"a"]))
+        assert len(life.table.unfinished()) == 1
+    async with living(disk) as life:
+        assert life.table.unfinished() == []
+        assert life.staging.committed_epoch("w") == 0
+
+
 async def test_whoever_does_not_want_to_wait_asks_again() -> None:
     async with living(SimulatedDisk()) as life:
         named = await life.stage("a", [b"a"])
