@@ -11,7 +11,6 @@ from penstock.broker.carrier.parts import Channels, NoChannels, Parts
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.coordinator import StagingCoordinator
-from penstock.broker.staging.decisions import Committed
 from penstock.broker.staging.log import StagingLog
 from penstock.broker.staging.service import Staging
 from penstock.broker.topics.assignment import Assignment
@@ -25,6 +24,7 @@ from penstock.coordination.staging.records import (
 from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
+from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message, decode_messages
 from penstock.records.header import check_produced, read_header
 from penstock.records.view import BatchView, batches
@@ -130,10 +130,10 @@ class Life:
         write: str = "w",
         max_wait_s: float = 5.0,
         is_last: bool = False,
-    ) -> Committed:
-        told: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+    ) -> pb.CommitStagedResponse:
+        told: asyncio.Future[pb.CommitStagedResponse] = asyncio.get_running_loop().create_future()
 
-        def answer(outcome: PenstockError | Committed) -> None:
+        def answer(outcome: PenstockError | pb.CommitStagedResponse) -> None:
             if told.done():
                 return  # whoever asked is gone
             if isinstance(outcome, PenstockError):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from penstock.broker.call import AppendCall, Call
 from penstock.broker.carrier.append import append_staged
 from penstock.broker.context import Context
-from penstock.broker.staging.decisions import Committed
 from penstock.broker.topics.openings import Opened
 from penstock.coordination.staging.records import WRITES_TOPIC, NamedAttempt, StagedBatch
 from penstock.model.errors import InvalidRequest, NotCoordinator, PenstockError, UnknownTopicId
@@ -53,14 +52,11 @@ def stage(context: Context, call: Call[pb.StageRequest]) -> None:
 def commit_staged(context: Context, call: Call[pb.CommitStagedRequest]) -> None:
     request = call.request
 
-    def answer(outcome: PenstockError | Committed) -> None:
+    def answer(outcome: PenstockError | pb.CommitStagedResponse) -> None:
         if isinstance(outcome, PenstockError):
             call.refuse(outcome)
         else:
-            response = pb.CommitStagedResponse(
-                already=outcome.already, records=outcome.records, readable=outcome.readable
-            )
-            call.answer(response)
+            call.answer(outcome)
 
     context.staging.current.decisions.commit(
         request.write,

@@ -17,7 +17,7 @@ from penstock.coordination.staging.records import (
     decode_staged,
     encode_staged,
 )
-from penstock.model.errors import BatchError, CorruptLog
+from penstock.model.errors import BatchError, CorruptLog, InvalidBatch
 from penstock.records.header import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -70,7 +70,7 @@ def read_key(batch: bytes | memoryview, position: int = 0) -> tuple[BatchHeader,
     """Of the batch at the position, of which the first STAGED_HEAD_BYTES are enough."""
     try:
         header = read_header(batch, position)
-        start, end = _find_key(batch, position)
+        start, end = find_first_key(batch, position)
     except (BatchError, IndexError) as error:
         raise _corrupt(error) from error
     return header, decode_staged(bytes(batch[start:end]))
@@ -80,7 +80,7 @@ def unwrap(batch: memoryview, position: int = 0) -> tuple[int, StagedBatch, byte
     """Where the next one begins, whose batch it is, and the inner batch, to be changed at will."""
     try:
         header = check_batch(batch, position)
-        start, end = _find_key(batch, position)
+        start, end = find_first_key(batch, position)
         length, value_start = read_varint(batch, end)
         end_position = position + header.length
         # One record, whose value is followed by its count of headers, which is none.
@@ -92,14 +92,15 @@ def unwrap(batch: memoryview, position: int = 0) -> tuple[int, StagedBatch, byte
     return end_position, staged, bytearray(batch[value_start : end_position - 1])
 
 
-def _find_key(batch: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Where the record's key begins and ends."""
+def find_first_key(batch: bytes | memoryview, position: int = 0) -> tuple[int, int]:
+    """Where the key of a batch's first record begins and ends. BatchError or IndexError if it is
+    none of those that a broker writes, in which only later records are apart from the batch."""
     _, cursor = read_varint(batch, position + HEADER_BYTES)
-    if batch[cursor : cursor + len(_PLAIN)] != _PLAIN:
-        raise CorruptLog(f"A record of {STAGED_TOPIC} is not one of a batch by itself.")
+    if bytes(batch[cursor : cursor + len(_PLAIN)]) != _PLAIN:
+        raise InvalidBatch("The first record is not at the batch's own time and offset.")
     key_length, cursor = read_varint(batch, cursor + len(_PLAIN))
     if not 0 <= key_length <= STAGED_KEY_BYTES_MAX:
-        raise CorruptLog(f"A record of {STAGED_TOPIC} has a key of {key_length} bytes.")
+        raise InvalidBatch(f"The first record has a key of {key_length} bytes.")
     return cursor, cursor + key_length
 
 

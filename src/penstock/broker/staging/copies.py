@@ -95,10 +95,11 @@ class StagedCopies:
         decision of the write, if it comes soon, says the same, and of others many are noted
         together; nor while the next one is being made, which a record that says so must not
         follow. The turn is ended."""
-        done = [
-            decision for decision in self._table.unfinished() if self._table.is_copied(decision)
-        ]
-        copies = {self._copied[decision.write] for decision in done} - self._noting
+        copies = {
+            self._copied[decision.write]
+            for decision in self._table.unfinished()
+            if self._table.is_copied(decision)
+        } - self._noting
         if not copies:
             return
         try:

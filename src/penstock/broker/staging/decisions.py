@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -21,19 +20,9 @@ from penstock.broker.staging.log import StagingLog
 from penstock.coordination.staging.records import Decision, NamedAttempt, encode_decision
 from penstock.coordination.staging.table import Complete, Decided, Later, StagedWrites
 from penstock.model.errors import Busy, PenstockError
-from penstock.net.clock import Clock
+from penstock.protocol import penstock_pb2 as pb
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """What became of a commit."""
-
-    already: bool
-    records: int
-    readable: bool
-
-
-Answer = Callable[[PenstockError | Committed], None]
+Answer = Callable[[PenstockError | pb.CommitStagedResponse], None]
 """Is told what became of a commit, or why nothing did."""
 
 
@@ -51,13 +40,10 @@ class _Asked(NamedTuple):
 class Decisions:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(
-        self, clock: Clock, log: StagingLog, table: StagedWrites, copies: StagedCopies
-    ) -> None:
+    def __init__(self, log: StagingLog, table: StagedWrites, copies: StagedCopies) -> None:
         self._log = log
         self._table = table
         self._copies = copies
-        self._clock = clock
         self._loop = asyncio.get_running_loop()
         # By write whose decision is on its way to the disk: who asked for another one since.
         self._deciding: dict[str, list[_Asked]] = {}
@@ -120,7 +106,10 @@ class Decisions:
     def _answer_when_copied(self, asked: _Asked, decision: Decision, *, already: bool) -> None:
         def told(error: PenstockError | None, is_copied: bool) -> None:
             records = decision.records if decision.epoch == asked.epoch else 0
-            asked.answer(error or Committed(already=already, records=records, readable=is_copied))
+            asked.answer(
+                error
+                or pb.CommitStagedResponse(already=already, records=records, readable=is_copied)
+            )
 
         self._copies.wait(decision, asked.deadline_s, told)
 
@@ -132,7 +121,7 @@ class Decisions:
             producer_id=draw_producer_id() if records else -1,
             attempts=tuple(asked.attempts) if records else (),
             records=records,
-            decided_ms=self._clock.now_ms(),
+            decided_ms=self._log.clock.now_ms(),
             is_last=asked.is_last,
             is_done=not records,
         )

@@ -68,14 +68,13 @@ class StagingLog:
         self._topics = parts.topics
         self._driver = parts.driver
         self._flusher = parts.flusher
-        self._clock = parts.clock
+        self.clock = parts.clock
         self._writes = OwnTopic(WRITES_TOPIC, parts.topics, parts.partitions)
         self._staged = OwnTopic(STAGED_TOPIC, parts.topics, parts.partitions)
         # In which this broker led the topics when they were read; None before that.
         self._writes_term: int | None = None
         self._staged_term: int | None = None
         self._loop = asyncio.get_running_loop()
-        self._making = asyncio.Lock()
         # Why nothing is kept or decided here, once it is not any more.
         self.refusal: PenstockError | None = None
         # What came while the topics were being made.
@@ -105,21 +104,19 @@ class StagingLog:
         """Whether it can be written to in this turn: both topics are here, nobody else can have
         written to them, nothing has failed, and nobody waits to come first. All there is to ask, in
         a few looks."""
-        if (
-            self.refusal is not None
-            or self._early
-            or UNMADE in (self._writes_term, self._staged_term)
-        ):
-            return False
         return (
-            self._writes.is_read_in(self._writes_term)
+            self.refusal is None
+            and not self._early
+            and UNMADE not in (self._writes_term, self._staged_term)
+            and self._writes.is_read_in(self._writes_term)
             and self._staged.is_read_in(self._staged_term)
             and self._writes.partition.replica.failure is None
         )
 
     @property
     def is_making(self) -> bool:
-        return self._making.locked()
+        """Whether its topics are being made, for those who came early."""
+        return bool(self._early)
 
     @property
     def is_current(self) -> bool:
@@ -167,10 +164,9 @@ class StagingLog:
 
     async def make(self) -> None:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
-        async with self._making:
-            await make_topics(self._topics)
-            self._writes_term = _taken_over(self._writes, self._writes_term)
-            self._staged_term = _taken_over(self._staged, self._staged_term)
+        await make_topics(self._topics)
+        self._writes_term = _taken_over(self._writes, self._writes_term)
+        self._staged_term = _taken_over(self._staged, self._staged_term)
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -194,7 +190,7 @@ class StagingLog:
     def write(self, records: Iterable[KeyAndValue], told: Told) -> None:
         """Append to `__writes`, likewise: what this proposes comes before what a later call does,
         whoever waits for what."""
-        batches = build_batches(records, self._clock.now_ms())
+        batches = build_batches(records, self.clock.now_ms())
         self._append(self._writes, map(memoryview, batches), told)
 
     def _append(self, topic: OwnTopic, batches: Iterable[memoryview], told: Told) -> None:

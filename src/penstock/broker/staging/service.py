@@ -21,6 +21,7 @@ from penstock.broker.staging.decisions import Decisions
 from penstock.broker.staging.log import StagingLog, Told
 from penstock.broker.topics.openings import Opened
 from penstock.broker.topics.remote_admission import StagedAdmission
+from penstock.broker.turns.handler_tasks import settle
 from penstock.coordination.staging.records import (
     Decision,
     StagedBatch,
@@ -70,7 +71,7 @@ class Staging:
         self._clock = parts.clock
         self._loop = asyncio.get_running_loop()
         self._copies = StagedCopies(parts, self.log, self._table)
-        self.decisions = Decisions(parts.clock, self.log, self._table, self._copies)
+        self.decisions = Decisions(self.log, self._table, self._copies)
         # Of what came before there were topics to keep it in.
         self._early_bytes = 0
         self._house_keeping: asyncio.Task[None] | None = None
@@ -213,7 +214,7 @@ class Staging:
             if marks:
                 one: asyncio.Future[PenstockError | None] = self._loop.create_future()
                 told.append(one)
-                self._mark(marks, partial(_settle, one))
+                self._mark(marks, partial(settle, one))
                 await asyncio.sleep(0)
         for one in told:
             error = await one
@@ -292,8 +293,3 @@ class Staging:
             return
         for decision in decisions:
             self._table.forgotten(decision)
-
-
-def _settle(told: asyncio.Future[PenstockError | None], error: PenstockError | None) -> None:
-    if not told.done():  # whoever waited may be gone
-        told.set_result(error)

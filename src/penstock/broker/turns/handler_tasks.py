@@ -1,5 +1,5 @@
-"""The tasks of handlers that wait for something, whichever protocol they answer, and what becomes
-known of tasks that nobody waits for.
+"""The tasks of handlers that wait for something, whichever protocol they answer; and what those
+need whose waiter may be gone.
 
 The invariant: a task is kept until it ends, and none outlives `finish`.
 """
@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.model.errors import PenstockError
 
 logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 
 class HandlerTasks:
@@ -42,3 +44,9 @@ def note_bug(task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, PenstockError):
         logger.error("A task ended by a bug.", exc_info=error)
+
+
+def settle(waiting: asyncio.Future[ResultT], result: ResultT) -> None:
+    """Whoever waited may be gone."""
+    if not waiting.done():
+        waiting.set_result(result)

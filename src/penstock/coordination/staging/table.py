@@ -151,9 +151,7 @@ class StagedWrites:
         write = self._writes.get(batch.write)
         if write is None:
             write = self._writes[batch.write] = _Write()
-        epoch = write.epochs.get(batch.epoch)
-        if epoch is None:
-            epoch = write.epochs[batch.epoch] = _Epoch()
+        epoch = write.epochs.setdefault(batch.epoch, _Epoch())
         epoch.last_ms = max(epoch.last_ms, now_ms)
         attempt = epoch.attempts.get(batch.attempt)
         if attempt is None:
