@@ -159,7 +159,8 @@ class StagedCopies:
         copy, _ = self._line.popitem(last=False)
         self._next_turn = self._loop.call_soon(self._take_turn) if self._line else None
         try:
-            if copy.go_on():
+            # It may be over since it came into line.
+            if self._copies.get(copy.decision.write) is copy and copy.go_on():
                 self._done(copy)
         except PenstockError as error:
             self._failed(copy.decision, error)
