@@ -69,6 +69,12 @@ class StagedCopies:
         self._copies[decision.write] = copy
         self._stand_in_line(copy)
 
+    def decided(self, decision: Decision) -> None:
+        """It is durable: that the one before it is done, and that this one is to be."""
+        self._forget(decision.write)
+        if not decision.is_done:
+            self.start(decision)
+
     def wait(self, decision: Decision, deadline_s: float, told: Told) -> None:
         """Until all of it is readable, but not for longer. What a copy failed by is tried again
         later all the same."""
@@ -121,11 +127,11 @@ class StagedCopies:
         for copy in copies:
             self._table.done(copy.decision.write, copy.decision.epoch)
             if self._copied.get(copy.decision.write) is copy:
-                self.superseded(copy.decision.write)
+                self._forget(copy.decision.write)
         self._log.trim(self._table.low_offset())
 
-    def superseded(self, write: str) -> None:
-        """A record is durable that says, if there was a decision, that it is done."""
+    def _forget(self, write: str) -> None:
+        """A record is durable that says that its decision is done, if there was one."""
         copy = self._copied.pop(write, None)
         if copy is not None:
             self._kept_producers.discard(copy.decision.producer_id)

@@ -141,9 +141,7 @@ class Decisions:
             asked.answer(error)
         else:
             self._table.decided(decision)
-            self._copies.superseded(decision.write)
-            if not decision.is_done:
-                self._copies.start(decision)
+            self._copies.decided(decision)
             self._answer_when_copied(asked, decision, already=False)
         for other in waiting:
             self._go_on_later(other)

@@ -165,7 +165,9 @@ class Openings:
         what comes for the same thing stays behind."""
         line = self._lines.get(connection)
         admission.check_size(header)
-        must_open = takes_messages or admission.opening.must_open(header)
+        must_open = takes_messages or (
+            admission.opens_batches and admission.opening.must_open(header)
+        )
         if line is None or not (must_open or about in line.counts):
             if not must_open:
                 then(Opened(header, batch, admission.opening, len(batch)))
