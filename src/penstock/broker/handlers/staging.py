@@ -32,20 +32,14 @@ def stage(context: Context, call: Call[pb.StageRequest]) -> None:
         if error is not None:
             call.refuse(error)
         else:
-            response = pb.StageResponse(already=already)
-            call.answer(response)
+            call.answer(pb.StageResponse(already=already))
 
     def stage_opened(opened: Opened) -> None:
         context.staging.current.stage(batch, opened, answer)
 
+    header, sent = check_produced(call.payload), call.payload
     context.delivery.openings.open_for_later(
-        call.connection,
-        request.topic,
-        request.partition,
-        check_produced(call.payload),
-        call.payload,
-        stage_opened,
-        answer,
+        call.connection, request.topic, request.partition, header, sent, stage_opened, answer
     )
 
 

@@ -199,8 +199,5 @@ class StagedCopies:
             told(error, error is None)
 
     def _late(self, write: str, told: Told) -> None:
-        waiting = self._waiting[write]
-        del waiting[told]
-        if not waiting:
-            del self._waiting[write]
+        del self._waiting[write][told]
         told(None, False)

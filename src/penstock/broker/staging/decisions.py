@@ -65,19 +65,17 @@ class Decisions:
         self._go_on(_Asked(write, epoch, attempts, is_last, deadline_s, answer))
 
     def _go_on(self, asked: _Asked) -> None:
-        log = self._log
+        log, write = self._log, asked.write
         is_ready = log.is_ready
         if not is_ready:
             log.check_open()
-        write, epoch = asked.write, asked.epoch
-        verdict = self._table.commit(write, epoch, asked.attempts, log.durable_offset)
+        verdict = self._table.commit(write, asked.epoch, asked.attempts, log.durable_offset)
         match verdict:
             case Decided():
                 self._answer_when_copied(asked, verdict.decision, already=True)
             case Later(unfinished=None):
                 self._deciding[write].append(asked)
-            case Later(unfinished=before):
-                assert before is not None
+            case Later(unfinished=Decision() as before):
                 told = partial(self._before_copied, asked, before)
                 self._copies.wait(before, asked.deadline_s, told)
             case Complete():

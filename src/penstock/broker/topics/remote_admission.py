@@ -34,12 +34,7 @@ class StagedAdmission:
         self._elsewhere: dict[str, tuple[TopicImage, Admission]] = {}
 
     def admit(
-        self,
-        topic: str,
-        partition: int,
-        header: BatchHeader,
-        batch: memoryview,
-        opened_by: Opening,
+        self, topic: str, partition: int, header: BatchHeader, batch: memoryview, opened_by: Opening
     ) -> tuple[TopicId, memoryview, BatchHeader]:
         """The topic's id, and the checked batch, opened by what `find` had said, as it may be
         appended later. Raises why it may not."""
