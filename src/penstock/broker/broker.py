@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from penstock.broker.carrier.destination import NoChannels
+from penstock.broker.carrier.parts import NoChannels, Parts
 from penstock.broker.clients.clients import Clients
 from penstock.broker.clients.session import Session
 from penstock.broker.cluster.handover import hand_over
@@ -39,7 +39,7 @@ from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.producers.ids import ProducerIds
-from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
+from penstock.broker.staging.coordinator import StagingCoordinator
 from penstock.broker.topics.assignment import Assignment
 from penstock.broker.topics.topics import Topics
 from penstock.model.ids import BrokerId
@@ -172,7 +172,7 @@ class Broker:
         topics = Topics(config, registry, partitions, assignment, leaders)
         partitions.begin()
         starting.push_async_callback(partitions.close)
-        parts = StagingParts(
+        parts = Parts(
             registry=registry,
             topics=topics,
             partitions=partitions,

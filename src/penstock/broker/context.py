@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from penstock.broker.carrier.destination import Channels
+from penstock.broker.carrier.parts import Channels
 from penstock.broker.clients.clients import Clients
 from penstock.broker.cluster.work import ClusterWork
 from penstock.broker.config import BrokerConfig

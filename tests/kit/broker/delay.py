@@ -7,13 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.broker.carrier.destination import Channels, NoChannels
+from penstock.broker.carrier.parts import Channels, NoChannels, Parts
 from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delay.service import DelayService
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.staging.coordinator import StagingParts
 from penstock.broker.topics.assignment import Assignment
 from penstock.broker.topics.topics import Topics
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
@@ -21,7 +20,7 @@ from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Message, decode_messages
-from penstock.records.header import read_header
+from penstock.records.header import check_produced, read_header
 from penstock.records.view import batches
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.disk.driver import Driver
@@ -96,6 +95,7 @@ class Life:
             ANYBODY,
             topic,
             partition,
+            check_produced(memoryview(sent)),
             memoryview(sent),
             lambda opened: self.coordinator.accept(request, opened, accepted),
             lambda error: accepted(error, ()),
@@ -224,7 +224,7 @@ async def living(
     leaders = Leaders(me, registry, partitions, clock)
     topics = Topics(CONFIG, registry, partitions, assignment, leaders)
     coordinator = DelayCoordinator(
-        StagingParts(
+        Parts(
             registry=registry,
             topics=topics,
             partitions=partitions,

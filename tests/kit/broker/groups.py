@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from penstock.broker.carrier.destination import NoChannels
+from penstock.broker.carrier.parts import NoChannels
 from penstock.broker.config import BrokerConfig
 from penstock.broker.context import Context
 from penstock.broker.delivery.filters import Filters

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from penstock.broker.carrier.destination import Channels, NoChannels
+from penstock.broker.carrier.parts import Channels, NoChannels, Parts
 from penstock.broker.partitions.leaders import Leaders
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.staging.coordinator import StagingCoordinator, StagingParts
+from penstock.broker.staging.coordinator import StagingCoordinator
 from penstock.broker.staging.log import StagingLog
-from penstock.broker.staging.service import Committed, Staging
+from penstock.broker.staging.service import Staging
 from penstock.broker.topics.assignment import Assignment
 from penstock.broker.topics.topics import Topics
 from penstock.coordination.staging.records import (
@@ -24,8 +24,9 @@ from penstock.coordination.staging.records import (
 from penstock.coordination.staging.table import StagedWrites
 from penstock.model.errors import PenstockError, TopicExists
 from penstock.model.ids import BrokerId
+from penstock.protocol import penstock_pb2 as pb
 from penstock.records import Message, decode_messages
-from penstock.records.header import read_header
+from penstock.records.header import check_produced, read_header
 from penstock.records.view import BatchView, batches
 from penstock.registry.embedded import EmbeddedRegistry
 from penstock.replication.disk.driver import Driver
@@ -41,6 +42,7 @@ class Life:
     """One life of the parts of a broker that staged writes need."""
 
     coordinator: StagingCoordinator
+    parts: Parts
     topics: Topics
     partitions: Partitions
     clock: ManualClock
@@ -88,8 +90,9 @@ class Life:
             ANYBODY,
             topic,
             partition,
+            check_produced(memoryview(sent)),
             memoryview(sent),
-            lambda opened: self.coordinator.stage(staged, opened, answer),
+            lambda opened: self.coordinator.current.stage(staged, opened, answer),
             lambda error: answer(error, False),
         )
         return told
@@ -116,7 +119,7 @@ class Life:
             )
             for sequence, values in enumerate(parts)
         ]
-        self.log.driver.end_turn()
+        self.driver.end_turn()
         await asyncio.gather(*told)
         return NamedAttempt(attempt, len(parts))
 
@@ -127,10 +130,36 @@ class Life:
         write: str = "w",
         max_wait_s: float = 5.0,
         is_last: bool = False,
-    ) -> Committed:
-        return await self.coordinator.commit(
-            write, epoch, attempts, is_last=is_last, max_wait_s=max_wait_s
+    ) -> pb.CommitStagedResponse:
+        told: asyncio.Future[pb.CommitStagedResponse] = asyncio.get_running_loop().create_future()
+
+        def answer(outcome: PenstockError | pb.CommitStagedResponse) -> None:
+            if told.done():
+                return  # whoever asked is gone
+            if isinstance(outcome, PenstockError):
+                told.set_exception(outcome)
+            else:
+                told.set_result(outcome)
+
+        self.coordinator.current.decisions.commit(
+            write, epoch, attempts, answer, is_last=is_last, max_wait_s=max_wait_s
         )
+        self.driver.end_turn()
+        return await told
+
+    def hold_copies(self) -> None:
+        """No copy goes on, as if another's chunk took for ever."""
+        copies = self.staging._copies
+        assert copies._next_turn is None, "a copy has its turn"
+        copies._next_turn = asyncio.get_running_loop().call_later(3600, lambda: None)
+
+    def release_copies(self) -> None:
+        copies = self.staging._copies
+        assert copies._next_turn is not None, "not held"
+        copies._next_turn.cancel()
+        copies._next_turn = None
+        for copy in list(copies._line):
+            copies._stand_in_line(copy)
 
     def batches(self, topic: str = "orders", partition: int = 0) -> list[BatchView]:
         return list(batches(self._read(topic, partition)))
@@ -179,6 +208,7 @@ class Life:
         """All that is decided is done, durably."""
         async with asyncio.timeout(5):
             while self.table.unfinished():
+                self.staging.one_round(is_expiry_due=False)
                 await asyncio.sleep(0)
 
 
@@ -197,25 +227,24 @@ async def living(
     assignment = Assignment(CONFIG, me, registry, partitions)
     leaders = Leaders(me, registry, partitions, clock)
     topics = Topics(CONFIG, registry, partitions, assignment, leaders)
-    coordinator = StagingCoordinator(
-        StagingParts(
-            registry=registry,
-            topics=topics,
-            partitions=partitions,
-            leaders=leaders,
-            channels=channels or NoChannels(),
-            driver=driver,
-            flusher=flusher,
-            clock=clock,
-        )
+    parts = Parts(
+        registry=registry,
+        topics=topics,
+        partitions=partitions,
+        leaders=leaders,
+        channels=channels or NoChannels(),
+        driver=driver,
+        flusher=flusher,
+        clock=clock,
     )
+    coordinator = StagingCoordinator(parts)
     partitions.begin()
     await topics.open_all(between=coordinator.begin)
     with contextlib.suppress(TopicExists):
         await topics.create("orders", 2, {})
     await coordinator.start()
     try:
-        yield Life(coordinator, topics, partitions, clock, flusher, leaders, driver)
+        yield Life(coordinator, parts, topics, partitions, clock, flusher, leaders, driver)
     finally:
         coordinator.begin_closing()
         await coordinator.stop()

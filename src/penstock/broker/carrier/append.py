@@ -1,4 +1,4 @@
-"""A staged batch into its partition, on the broker that leads it: as it is, once.
+"""Batches of the broker's own into a partition that it leads: a staged one as it is, once.
 
 What a topic lets in was asked when the batch was staged: settings that changed since do not hold up
 what is committed. The invariant: of one decision a partition has each batch once and in order, and
@@ -7,10 +7,27 @@ whoever brings one again is told of the end of the first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.broker.partitions.partition import Append, Partition
-from penstock.model.errors import StorageFailed
+from penstock.model.errors import PenstockError, StorageFailed
 from penstock.net.clock import Clock
 from penstock.records.header import BatchHeader, read_header, stamp_append_time
+
+
+class Carried(Append):
+    """A batch on its way, of which a function is told how it ends."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Callable[[PenstockError | None], None]) -> None:
+        # What the base has, without the call.
+        self.base_offset = self.append_time_ms = -1
+        self.duplicate = False
+        self._told = told
+
+    def finished(self, error: PenstockError | None) -> None:
+        self._told(error)
 
 
 def append_staged(

@@ -8,21 +8,17 @@ the end of an append is told once, without an error only when the batch is commi
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from penstock.broker.carrier.append import append_staged
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partition import Append
+from penstock.broker.carrier.parts import Parts
+from penstock.broker.partitions.partition import Append, Partition
 from penstock.coordination.staging.records import StagedBatch
 from penstock.model.errors import Busy, NotLeader, PenstockError, StorageError
 from penstock.model.ids import TopicPartition
-from penstock.net.channel import Channel
-from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import COPY
-from penstock.records.header import BatchHeader
-from penstock.registry.api import Registry
+from penstock.records.header import BatchHeader, read_header, write_header
 
 logger = logging.getLogger(__name__)
 
@@ -32,82 +28,67 @@ _SEQUENCE_MAX: Final = 2**31 - 1
 _MISSING_S: Final = 30.0
 
 
-class Channels(Protocol):
-    """Who has connections to the other brokers."""
-
-    def channel(self, broker_id: int) -> Channel | None:
-        """One that is open, if there is one."""
-        ...
-
-
-class NoChannels:
-    """Of a broker on its own."""
-
-    def channel(self, broker_id: int) -> Channel | None:
-        del broker_id
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destinations:
-    """What it takes to reach any."""
-
-    registry: Registry
-    leaders: Leaders
-    channels: Channels
-    clock: Clock
-    coordinator_term: int
-    """Of the coordinator of staged writes who sends."""
-    missing_since_s: dict[str, float]
-    """Topics that this broker does not know, by id."""
-
-    def find(self, staged: StagedBatch, producer_id: int) -> Destination:
-        return Destination(self, staged, producer_id)
-
-
 class Destination:
     """A partition, and the place of the next batch in what one decision brings it."""
 
-    def __init__(self, parts: Destinations, staged: StagedBatch, producer_id: int) -> None:
+    def __init__(self, parts: Parts, staged: StagedBatch, producer_id: int, term: int) -> None:
+        """term: of the coordinator of staged writes, who sends."""
         self._parts = parts
         self._name = TopicPartition(staged.topic, staged.partition)
         self._topic_id = staged.topic_id
         self._producer_id = producer_id
+        self._coordinator_term = term
+        # Where it was led here when the last batch came.
+        self._partition: Partition | None = None
         self._is_gone = False
         self._epoch = 0
         self._sequence = 0
 
-    def number(self, count: int) -> tuple[int, int]:
-        """The producer epoch and the first sequence of the next batch."""
-        if self._sequence + count > _SEQUENCE_MAX:
-            self._epoch += 1
-            self._sequence = 0
-        sequence = self._sequence
-        self._sequence += count
-        return self._epoch, sequence
-
-    def append(self, header: BatchHeader, batch: bytearray, append: Append) -> bool:
-        """Send a batch on its way; the end of the turn must follow. False if there is nowhere to go
-        any more: its topic was deleted, as rows that were written before are."""
-        if not self._exists():
-            return False
+    def append(self, batch: bytearray, append: Append) -> bool:
+        """Send a batch on its way, as the next one; the end of the turn must follow. False if there
+        is nowhere to go any more: its topic was deleted, as rows that were written before are."""
+        header = self._numbered(batch)
         try:
-            partition = self._parts.leaders.find(*self._name)
+            partition = self._find()
         except NotLeader:
             self._send(batch, append)
-        else:
-            append_staged(partition, header, memoryview(batch), append, self._parts.clock)
+            return True
+        if partition is None:
+            return False
+        append_staged(partition, header, memoryview(batch), append, self._parts.clock)
         return True
 
     def forget_producer(self) -> None:
         """It will not come again. Other brokers forget it in their own time: what comes too late
         from a coordinator that was replaced they must still know."""
-        try:
-            if self._exists():
-                partition = self._parts.leaders.find(*self._name)
-                partition.producers.forget(self._producer_id)
-        except PenstockError:
-            """Led by another, or offline, and read again when it comes back."""
+        partition = self._partition
+        if partition is not None and partition.is_open and partition.replica.is_leader:
+            partition.producers.forget(self._producer_id)
+
+    def _numbered(self, batch: bytearray) -> BatchHeader:
+        """Under the decision's producer, with the epoch and the sequence that come next."""
+        header = read_header(batch)
+        count = header.record_count
+        if self._sequence + count > _SEQUENCE_MAX:
+            self._epoch += 1
+            self._sequence = 0
+        header = header._replace(
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequence,
+        )
+        self._sequence += count
+        write_header(batch, header)
+        return header
+
+    def _find(self) -> Partition | None:
+        """The partition, which this broker leads: NotLeader; None if its topic was deleted."""
+        partition = self._partition
+        if partition is None or not (partition.is_open and partition.replica.is_leader):
+            if not self._exists():
+                return None
+            partition = self._partition = self._parts.leaders.find(*self._name)
+        return partition
 
     def _exists(self) -> bool:
         """Busy as long as that is not known."""
@@ -133,16 +114,12 @@ class Destination:
         return not self._is_gone
 
     def _send(self, batch: bytearray, append: Append) -> None:
-        parts, (topic, number) = self._parts, self._name
-        leader = parts.leaders.of(parts.registry.image.topic(topic), number).broker
-        channel = parts.channels.channel(leader)
-        if channel is None:
-            raise NotLeader(f"The leader of {self._name} cannot be reached now.")
+        channel = self._parts.way_to(self._name)
         request = pb.CopyRequest(
-            topic=topic,
+            topic=self._name.topic,
             topic_id=self._topic_id,
-            partition=number,
-            coordinator_term=parts.coordinator_term,
+            partition=self._name.partition,
+            coordinator_term=self._coordinator_term,
         )
 
         def answered(error: PenstockError | None, *_: memoryview) -> None:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.broker.carrier.destination import Channels
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partition import Append
+from penstock.broker.carrier.append import Carried
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.topics.openings import Openings
 from penstock.model.errors import NotLeader, PenstockError
 from penstock.model.ids import TopicPartition
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import PRODUCE
-from penstock.registry.api import Registry
-from penstock.replication.disk.driver import Driver
 from penstock.replication.replica.replica import ACKS_ALL
 
 Done = Callable[[PenstockError | None], None]
@@ -26,53 +23,29 @@ Done = Callable[[PenstockError | None], None]
 class Forwarding:
     """One per broker. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        leaders: Leaders,
-        channels: Channels,
-        openings: Openings,
-        driver: Driver,
-    ) -> None:
+    def __init__(self, parts: Parts, openings: Openings) -> None:
+        self._parts = parts
         self._openings = openings
-        self._registry = registry
-        self._leaders = leaders
-        self._channels = channels
-        self._driver = driver
 
     def append(self, name: TopicPartition, batch: bytes | bytearray, done: Done) -> None:
         """Have the batch appended. What is refused at once is raised, and `done` not called."""
         try:
-            partition = self._leaders.find(*name)
+            partition = self._parts.leaders.find(*name)
         except NotLeader:
             self._send(name, batch, done)
             return
         try:
             # A bytearray: where it stands is written into it.
             kept = memoryview(bytearray(batch))
-            self._openings.append(self, partition, kept, _Forwarded(done), ACKS_ALL)
+            self._openings.append(self, partition, kept, Carried(done), ACKS_ALL)
         finally:
-            self._driver.end_turn()
+            self._parts.driver.end_turn()
 
     def _send(self, name: TopicPartition, batch: bytes | bytearray, done: Done) -> None:
-        leader = self._leaders.of(self._registry.image.topic(name.topic), name.partition).broker
-        channel = self._channels.channel(leader)
-        if channel is None:
-            raise NotLeader(f"The leader of {name} cannot be reached now.")
+        channel = self._parts.way_to(name)
         request = pb.ProduceRequest(topic=name.topic, partition=name.partition, acks=ACKS_ALL)
 
         def answered(error: PenstockError | None, *_: memoryview) -> None:
             done(error)
 
         channel.start_call(PRODUCE.number, request.SerializeToString(), (batch,), answered)
-
-
-class _Forwarded(Append):
-    __slots__ = ("_done",)
-
-    def __init__(self, done: Done) -> None:
-        super().__init__()
-        self._done = done
-
-    def finished(self, error: PenstockError | None) -> None:
-        self._done(error)

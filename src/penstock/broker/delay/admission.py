@@ -54,7 +54,7 @@ from penstock.model.limits import (
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.records import BatchBuilder, Headers, Message
-from penstock.records.header import BatchHeader, check_produced
+from penstock.records.header import BatchHeader
 
 Accepted = Callable[[PenstockError | None, Sequence[Due]], None]
 """Is told the error, or what each message is known by."""
@@ -115,9 +115,9 @@ class Intake:
             raise InvalidRequest(f"A token has {len(token)} bytes: give it {TOKEN_BYTES}, or none.")
         if token and self._is_known(token, accepted):
             return
-        check_count_of_call(check_produced(opened.batch))
+        check_count_of_call(opened.header)
         topic_id, _, _ = self._admission.admit(
-            request.topic, request.partition, opened.batch, opened.by
+            request.topic, request.partition, opened.header, opened.batch, opened.by
         )
         messages = opened.messages
         dues_ms = self._dues_ms(request, len(messages))
@@ -146,7 +146,9 @@ class Intake:
         def keep() -> None:
             self._held_bytes -= held_bytes
             try:
-                self._keep(asked, accepted)
+                # It may have come twice meanwhile.
+                if not (token and self._is_known(token, accepted)):
+                    self._keep(asked, accepted)
             except PenstockError as error:
                 accepted(error, ())
 
@@ -257,9 +259,6 @@ class Intake:
     def _keep(self, asked: _Asked, accepted: Accepted) -> None:
         self._writer.check_current()
         token = asked.token
-        # Once more: it may have come twice while it was held.
-        if token and self._is_known(token, accepted):
-            return
         kept, total = self._kept(token)
         if kept and total != len(asked.messages):
             raise InvalidRequest(
@@ -338,8 +337,8 @@ class Intake:
         for part in parts:
             head = Head(
                 lane=number,
-                due_ms=tuple(each.due_ms for each in part),
-                sizes=tuple(each.size for each in part),
+                due_ms=tuple([each.due_ms for each in part]),
+                sizes=tuple([each.size for each in part]),
                 is_ordered=is_ordered,
                 token=token,
                 request_index=index if token else 0,
@@ -356,13 +355,13 @@ class Intake:
 
         offsets = self._writer.propose([*before, *kept], finished)
         self._flying_messages += len(waiting)
-        self._writer.fly(min(each.due_ms for each in waiting))
+        self._writer.fly(min([each.due_ms for each in waiting]))
         for base_offset, part in zip(offsets[len(before) :], parts, strict=True):
             dues += [Due(each.due_ms, base_offset + 1 + index) for index, each in enumerate(part)]
 
     def _check_room(self, waiting: Sequence[Waiting]) -> None:
         count = self._table.pending + self._flying_messages + len(waiting)
-        size_bytes = self._table.pending_bytes + sum(each.size for each in waiting)
+        size_bytes = self._table.pending_bytes + sum([each.size for each in waiting])
         if count > DELAYED_MESSAGES_MAX or size_bytes > DELAYED_BYTES_MAX:
             raise Busy(
                 f"{self._table.pending} messages of {self._table.pending_bytes} bytes wait: "

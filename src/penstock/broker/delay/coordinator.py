@@ -13,8 +13,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.delay.admission import Accepted
-from penstock.broker.delay.service import DelayParts, DelayService
+from penstock.broker.delay.service import DelayService
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.topics.internal import OwnTopic
@@ -59,7 +60,7 @@ _REFUSED_S: Final = 0.5
 class DelayCoordinator:
     """One per broker. All calls come from the event loop."""
 
-    def __init__(self, parts: DelayParts) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._own = OwnTopic(DELAYED_TOPIC, parts.topics, parts.partitions)
         self._loop = asyncio.get_running_loop()
@@ -304,7 +305,7 @@ class DelayCoordinator:
         raise NotCoordinator("Delayed messages are looked after by another broker: ask which one.")
 
 
-def _is_made(parts: DelayParts) -> bool:
+def _is_made(parts: Parts) -> bool:
     return parts.topics.is_known(DELAYED_TOPIC)
 
 

@@ -21,7 +21,7 @@ from penstock.broker.delay.destination import DueDestinations
 from penstock.broker.delay.lane import LaneRun
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
-from penstock.broker.topics.topics import Topics
+from penstock.broker.topics.remote_admission import StagedAdmission
 from penstock.coordination.delay.records import (
     DECIDED,
     ERA,
@@ -35,7 +35,7 @@ from penstock.coordination.delay.records import (
     encode_names,
 )
 from penstock.coordination.delay.table import Lane
-from penstock.model.errors import UnknownTopic
+from penstock.model.errors import PenstockError
 from penstock.net.clock import Clock
 from penstock.records.compression import Codec
 from penstock.storage.due.index import DueReader
@@ -53,12 +53,6 @@ _MISSING_S: Final = 30.0
 # How often it may be put back before it has made up for it.
 _ERAS_MAX: Final = 16
 _NUMBER_MAX: Final = 2**62
-_CODECS: Final = {
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 
 
 class Deliverer:
@@ -68,7 +62,7 @@ class Deliverer:
         self,
         writer: DelayedWriter,
         destinations: DueDestinations,
-        topics: Topics,
+        admission: StagedAdmission,
         clock: Clock,
         *,
         forget_lane: Callable[[str, int], None],
@@ -80,7 +74,7 @@ class Deliverer:
         self.destinations = destinations
         self.catch_up = CatchUp(writer.store)
         self.clock = clock
-        self._topics = topics
+        self._admission = admission
         self._forget_lane = forget_lane
         self._reader = DueReader(self.store.index, self.store.table.frontier)
         self._runs: dict[int, LaneRun] = {}
@@ -135,8 +129,10 @@ class Deliverer:
         if not is_any:
             return False
         shares = tuple(
-            Share(lane, len(entries), sum(entry.size for entry in entries))
-            for lane, entries in by_lane.items()
+            [
+                Share(lane, len(entries), sum([entry.size for entry in entries]))
+                for lane, entries in by_lane.items()
+            ]
         )
         await self._write(
             Decided(frontier=self.writer.passed, shares=shares, arrived=self._take_arrived())
@@ -192,8 +188,8 @@ class Deliverer:
         return counts
 
     def _take_arrived(self) -> tuple[Arrived, ...]:
-        found = (run.take_arrived() for run in self._runs.values())
-        return tuple(arrived for arrived in found if arrived is not None)
+        found = [run.take_arrived() for run in self._runs.values()]
+        return tuple([arrived for arrived in found if arrived is not None])
 
     async def _until_room(self) -> None:
         while self._handed >= _HANDED_MAX:
@@ -297,10 +293,10 @@ class Deliverer:
 
     def codec(self, lane: Lane) -> Codec:
         try:
-            config = self._topics.effective_config(self._topics.find(lane.topic))
-        except UnknownTopic:
+            codec = self._admission.find(lane.topic, lane.partition).opening.codec
+        except PenstockError:
             return Codec.NONE
-        return _CODECS.get(config.compression_type, Codec.NONE)
+        return codec or Codec.NONE
 
     def handed(self, entries: int) -> None:
         self._handed += entries

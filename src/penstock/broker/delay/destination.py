@@ -9,20 +9,18 @@ and in order, and what it says it has, it keeps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from penstock.broker.carrier.destination import Channels
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partition import Append, Partition
+from penstock.broker.carrier.append import Carried
+from penstock.broker.carrier.parts import Parts
+from penstock.broker.partitions.partition import Partition
 from penstock.coordination.delay.table import Lane
 from penstock.model.errors import NotLeader, PenstockError, StorageFailed, UnknownTopicId
+from penstock.model.ids import TopicPartition
 from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import APPEND_DUE, parse
 from penstock.records.header import BatchHeader, read_header, stamp_append_time
-from penstock.registry.api import Registry
-from penstock.replication.disk.driver import Driver
 
 EPOCH_SEQUENCES: Final = 2**31
 """Sequences are numbered from 0 in each epoch; so many messages, and the next epoch begins."""
@@ -40,19 +38,15 @@ NOT_KNOWN: Final = Stand(False, 0)
 Told = Callable[[PenstockError | None, Stand], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DueDestinations:
     """What it takes to reach any partition."""
 
-    registry: Registry
-    leaders: Leaders
-    channels: Channels
-    driver: Driver
-    clock: Clock
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     def exists(self, lane: Lane) -> bool:
         """Whether its topic is there, as far as this broker knows."""
-        topic = self.registry.image.topics.get(lane.topic)
+        topic = self._parts.registry.image.topics.get(lane.topic)
         return topic is not None and not topic.deleting and topic.id == lane.topic_id
 
     def append(
@@ -60,7 +54,7 @@ class DueDestinations:
     ) -> None:
         """Send the batch, or only ask. What is refused at once is raised, and `told` not called."""
         try:
-            partition = self.leaders.find(lane.topic, lane.partition)
+            partition = self._parts.leaders.find(lane.topic, lane.partition)
         except NotLeader:
             self._send(lane, producer_id, term, batch, told)
             return
@@ -68,18 +62,14 @@ class DueDestinations:
         header = None if batch is None else read_header(batch)
         try:
             view = None if batch is None else memoryview(batch)
-            append_due(partition, producer_id, header, view, told, self.clock)
+            append_due(partition, producer_id, header, view, told, self._parts.clock)
         finally:
-            self.driver.end_turn()
+            self._parts.driver.end_turn()
 
     def _send(
         self, lane: Lane, producer_id: int, term: int, batch: bytearray | None, told: Told
     ) -> None:
-        topic = self.registry.image.topic(lane.topic)
-        leader = self.leaders.of(topic, lane.partition).broker
-        channel = self.channels.channel(leader)
-        if channel is None:
-            raise NotLeader(f"The leader of {lane.topic}-{lane.partition} cannot be reached now.")
+        channel = self._parts.way_to(TopicPartition(lane.topic, lane.partition))
         request = pb.AppendDueRequest(
             topic=lane.topic,
             topic_id=lane.topic_id,
@@ -120,7 +110,7 @@ def append_due(
             stamp_append_time(batch, clock.now_ms())
             header = read_header(batch)
         after = Stand(True, _count(header.producer_epoch, header.last_sequence))
-        partition.sequences.append(header, batch, _Appended(after, told))
+        partition.sequences.append(header, batch, Carried(lambda error: told(error, after)))
         return
     replica = partition.replica
     if replica.failure is not None:
@@ -156,17 +146,3 @@ def _follows(header: BatchHeader, last: tuple[int, int] | None) -> bool:
 
 def _count(epoch: int, last_sequence: int) -> int:
     return epoch * EPOCH_SEQUENCES + last_sequence + 1
-
-
-class _Appended(Append):
-    """A batch on its way into its partition."""
-
-    __slots__ = ("_after", "_told")
-
-    def __init__(self, after: Stand, told: Told) -> None:
-        super().__init__()
-        self._after = after
-        self._told = told
-
-    def finished(self, error: PenstockError | None) -> None:
-        self._told(error, self._after)

@@ -20,7 +20,7 @@ from penstock.broker.delay.destination import EPOCH_SEQUENCES, DueDestinations, 
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
 from penstock.broker.producers.ids import draw_producer_id
-from penstock.broker.staging.copies import note_bug
+from penstock.broker.turns.handler_tasks import note_bug
 from penstock.coordination.delay.records import (
     DECIDED,
     LANE,
@@ -314,7 +314,7 @@ class LaneRun:
         self._sequence += len(entries)
         self._done = _due(entries[-1])
         self._messages += len(entries)
-        self._size_bytes += sum(entry.size for entry in entries)
+        self._size_bytes += sum([entry.size for entry in entries])
 
     async def _append(self, lane: Lane, batch: bytearray | None) -> Stand:
         around = self._around

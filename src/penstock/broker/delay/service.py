@@ -12,9 +12,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from penstock.broker.carrier.destination import Channels
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.delay.admission import Accepted, Intake
 from penstock.broker.delay.cleaner import Cleaner
 from penstock.broker.delay.deliverer import Deliverer
@@ -22,19 +22,12 @@ from penstock.broker.delay.destination import DueDestinations
 from penstock.broker.delay.schedules import ScheduleKeeper
 from penstock.broker.delay.store import DelayedStore
 from penstock.broker.delay.writer import DelayedWriter
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.staging.copies import note_bug
 from penstock.broker.topics.openings import Opened
 from penstock.broker.topics.remote_admission import StagedAdmission
-from penstock.broker.topics.topics import Topics
+from penstock.broker.turns.handler_tasks import note_bug
 from penstock.coordination.delay.records import Cancelled, Due
 from penstock.model.errors import Busy, CorruptLog, InvalidRequest, PenstockError
-from penstock.net.clock import Clock
 from penstock.protocol import penstock_pb2 as pb
-from penstock.registry.api import Registry
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import Flusher
 from penstock.storage.due.index import LAST, DueReader
 from penstock.storage.due.run import Entry
 
@@ -51,34 +44,13 @@ _CANCELLED_PER_TURN: Final = 50
 _CANCELLED_LOOKED_AT_MAX: Final = 1_000
 
 
-class DelayParts(Protocol):
-    """What of a broker delayed messages need."""
-
-    @property
-    def registry(self) -> Registry: ...
-    @property
-    def topics(self) -> Topics: ...
-    @property
-    def partitions(self) -> Partitions: ...
-    @property
-    def leaders(self) -> Leaders: ...
-    @property
-    def channels(self) -> Channels: ...
-    @property
-    def driver(self) -> Driver: ...
-    @property
-    def flusher(self) -> Flusher: ...
-    @property
-    def clock(self) -> Clock: ...
-
-
 class DelayService:
     """One for each term that this broker leads. All calls come from the event loop."""
 
     def __init__(
         self,
         store: DelayedStore,
-        parts: DelayParts,
+        parts: Parts,
         *,
         on_damage: Callable[[], None],
         on_refused: Callable[[], None],
@@ -92,17 +64,10 @@ class DelayService:
         self.writer = DelayedWriter(store, parts.driver, clock, on_refused)
         admission = StagedAdmission(parts.topics, parts.leaders, clock)
         self.intake = Intake(self.writer, admission, clock)
-        destinations = DueDestinations(
-            registry=parts.registry,
-            leaders=parts.leaders,
-            channels=parts.channels,
-            driver=parts.driver,
-            clock=clock,
-        )
         self.deliverer = Deliverer(
             self.writer,
-            destinations,
-            parts.topics,
+            DueDestinations(parts),
+            admission,
             clock,
             forget_lane=self.intake.forget_lane,
             on_damage=on_damage,

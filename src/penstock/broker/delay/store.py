@@ -14,6 +14,7 @@ from typing import Final
 
 from penstock.broker.groups.snapshot import NO_TERM, term_before
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.staging.batch import find_first_key
 from penstock.broker.turns.in_turns import InTurns
 from penstock.coordination.delay.records import (
     CANCELLED,
@@ -28,7 +29,7 @@ from penstock.coordination.delay.table import DelayedTable
 from penstock.model.errors import BatchError, CorruptLog, PenstockError, StorageError
 from penstock.model.limits import DECOMPRESSED_BYTES_MAX, KIB, MIB
 from penstock.records import Message, decode_batch
-from penstock.records.header import HEADER_BYTES, check_batch
+from penstock.records.header import check_batch
 from penstock.records.varint import read_varint
 from penstock.records.view import BatchView, batches
 from penstock.replication.disk.flusher import Flusher
@@ -267,15 +268,10 @@ def _not_merged(error: PenstockError) -> None:
 def first_record(batch: memoryview) -> tuple[bytes, bytes]:
     """The key and the value of a batch's first record, which has both; it is not compressed."""
     try:
-        _, cursor = read_varint(batch, HEADER_BYTES)
-        cursor += 1  # attributes
-        _, cursor = read_varint(batch, cursor)  # of the time
-        _, cursor = read_varint(batch, cursor)  # of the offset
-        length, cursor = read_varint(batch, cursor)
-        key, cursor = bytes(batch[cursor : cursor + length]), cursor + length
-        length, cursor = read_varint(batch, cursor)
+        start, end = find_first_key(batch)
+        length, cursor = read_varint(batch, end)
         if length < 0 or cursor + length > len(batch):
             raise CorruptLog(f"A record of {DELAYED_TOPIC} has no value.")
     except (IndexError, BatchError) as error:
         raise CorruptLog(f"A record of {DELAYED_TOPIC} cannot be read: {error!r}.") from error
-    return key, bytes(batch[cursor : cursor + length])
+    return bytes(batch[start:end]), bytes(batch[cursor : cursor + length])

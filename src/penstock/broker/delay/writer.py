@@ -14,9 +14,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from penstock.broker.delay.store import DelayedStore
+from penstock.broker.turns.handler_tasks import settle
 from penstock.coordination.delay.records import (
     CANCELLED,
     Cancelled,
@@ -36,7 +36,6 @@ from penstock.replication.disk.driver import Driver
 from penstock.replication.replica.replica import refusal
 
 Done = Callable[[PenstockError | None], None]
-ResultT = TypeVar("ResultT")
 
 
 class DelayedWriter:
@@ -122,7 +121,7 @@ class DelayedWriter:
         """Append records of other kinds, each a batch of its own. The future is told when the store
         has them."""
         told: asyncio.Future[PenstockError | None] = self._loop.create_future()
-        self.propose([self.batch_of(record) for record in records], partial(_tell, told))
+        self.propose([self.batch_of(record) for record in records], partial(settle, told))
         self._driver.end_turn()
         return told
 
@@ -176,7 +175,7 @@ class DelayedWriter:
         """Wait until nothing holds back."""
         while self._held is not None:
             free: asyncio.Future[None] = self._loop.create_future()
-            self._held.append(partial(_tell, free, None))
+            self._held.append(partial(settle, free, None))
             await free
 
     async def write_settled(
@@ -195,7 +194,7 @@ class DelayedWriter:
             if record is None:
                 return False
             told: asyncio.Future[PenstockError | None] = self._loop.create_future()
-            self._propose([self.batch_of(record)], partial(_tell, told))
+            self._propose([self.batch_of(record)], partial(settle, told))
             self._driver.end_turn()
             if (error := await told) is not None:
                 raise error
@@ -216,12 +215,7 @@ class DelayedWriter:
         while self.store.applied < log.next_offset:
             self.check_current()
             settled: asyncio.Future[PenstockError | None] = self._loop.create_future()
-            self._replica.when_committed(log.next_offset, partial(_tell, settled))
+            self._replica.when_committed(log.next_offset, partial(settle, settled))
             error = await settled or self._take_in()
             if error is not None:
                 raise error
-
-
-def _tell(waiting: asyncio.Future[ResultT], result: ResultT) -> None:
-    if not waiting.done():  # whoever waited may be gone
-        waiting.set_result(result)

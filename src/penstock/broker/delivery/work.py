@@ -11,6 +11,7 @@ import contextlib
 from dataclasses import dataclass
 
 from penstock.broker.carrier.forwarding import Forwarding
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.config import BrokerConfig
 from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delivery.dead_letters import DeadLetters
@@ -20,7 +21,6 @@ from penstock.broker.delivery.shared.partitions import Shares
 from penstock.broker.groups.client import GroupsClient
 from penstock.broker.partitions.unopened import TurnBudget
 from penstock.broker.producers.exclusivity import Claims
-from penstock.broker.staging.coordinator import StagingParts
 from penstock.broker.topics.openings import Openings
 from penstock.broker.topics.remote_admission import StagedAdmission
 from penstock.broker.turns.fair_turns import FairTurns
@@ -44,7 +44,7 @@ class DeliveryWork:
 def start_delivery_work(
     starting: contextlib.AsyncExitStack,
     config: BrokerConfig,
-    parts: StagingParts,
+    parts: Parts,
     groups: GroupsClient,
 ) -> DeliveryWork:
     """When all partitions are open and the groups are being read."""
@@ -58,7 +58,7 @@ def start_delivery_work(
     budget = TurnBudget(asyncio.get_running_loop().call_soon)
     staged_admission = StagedAdmission(parts.topics, parts.leaders, parts.clock)
     openings = Openings(fair_turns, budget, parts.driver, staged_admission)
-    forwarding = Forwarding(parts.registry, parts.leaders, parts.channels, openings, parts.driver)
+    forwarding = Forwarding(parts, openings)
     dead_letters = DeadLetters(parts.topics, forwarding, fair_turns, parts.clock)
     filters = Filters()
     shares = Shares(

@@ -122,10 +122,10 @@ _NATIVE: Final = (
         calls.RELEASE_TOPIC, exclusivity.release_topic, _WAITING, _CLIENT, _TOPIC_WRITE, _CHEAP
     ),
     NativeRow(calls.STAGE, staging.stage, _INLINE, _CLIENT, _TOPIC_WRITE, _DATA),
-    NativeRow(calls.COMMIT_STAGED, staging.commit_staged, _WAITING, _CLIENT, _WRITE, _DATA),
+    NativeRow(calls.COMMIT_STAGED, staging.commit_staged, _INLINE, _CLIENT, _WRITE, _DATA),
     NativeRow(calls.ABORT_STAGED, staging.abort_staged, _WAITING, _CLIENT, _WRITE, _CHEAP),
     NativeRow(
-        calls.COMMITTED_EPOCH, staging.committed_epoch, _WAITING, _CLIENT, _WRITE_DESCRIBE, _CHEAP
+        calls.COMMITTED_EPOCH, staging.committed_epoch, _INLINE, _CLIENT, _WRITE_DESCRIBE, _CHEAP
     ),
     NativeRow(calls.DELAY, delay.delay, _INLINE, _CLIENT, _TOPIC_WRITE, _DATA),
     NativeRow(calls.CANCEL_DELAYED, delay.cancel_delayed, _WAITING, _CLIENT, _TOPIC_WRITE, _CHEAP),

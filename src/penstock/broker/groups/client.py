@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from penstock.broker.carrier.destination import Channels
+from penstock.broker.carrier.parts import Channels
 from penstock.broker.groups.questions import Questions
 from penstock.broker.partitions.leaders import Leaders
 from penstock.coordination.group.records import OFFSETS_TOPIC

@@ -34,11 +34,13 @@ def delay(context: Context, call: Call[pb.DelayRequest]) -> None:
     def accept_opened(opened: Opened) -> None:
         context.delivery.delays.accept(request, opened, accepted)
 
-    check_count_of_call(check_produced(call.payload))
+    header = check_produced(call.payload)
+    check_count_of_call(header)
     context.delivery.openings.open_for_later(
         call.connection,
         request.topic,
         request.partition,
+        header,
         call.payload,
         accept_opened,
         accepted,

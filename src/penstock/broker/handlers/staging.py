@@ -32,31 +32,33 @@ def stage(context: Context, call: Call[pb.StageRequest]) -> None:
         if error is not None:
             call.refuse(error)
         else:
-            response = pb.StageResponse(already=already)
-            call.answer(response)
+            call.answer(pb.StageResponse(already=already))
 
     def stage_opened(opened: Opened) -> None:
-        context.staging.stage(batch, opened, answer)
+        context.staging.current.stage(batch, opened, answer)
 
-    connection = call.connection
+    header, sent = check_produced(call.payload), call.payload
     context.delivery.openings.open_for_later(
-        connection, request.topic, request.partition, call.payload, stage_opened, answer
+        call.connection, request.topic, request.partition, header, sent, stage_opened, answer
     )
 
 
-async def commit_staged(
-    context: Context, call: Call[pb.CommitStagedRequest]
-) -> pb.CommitStagedResponse:
+def commit_staged(context: Context, call: Call[pb.CommitStagedRequest]) -> None:
     request = call.request
-    committed = await context.staging.commit(
+
+    def answer(outcome: PenstockError | pb.CommitStagedResponse) -> None:
+        if isinstance(outcome, PenstockError):
+            call.refuse(outcome)
+        else:
+            call.answer(outcome)
+
+    context.staging.current.decisions.commit(
         request.write,
         request.epoch,
         [NamedAttempt(named.attempt, named.batches) for named in request.attempts],
+        answer,
         is_last=request.last,
         max_wait_s=request.max_wait_ms / 1000,
-    )
-    return pb.CommitStagedResponse(
-        already=committed.already, records=committed.records, readable=committed.readable
     )
 
 
@@ -64,14 +66,15 @@ async def abort_staged(
     context: Context, call: Call[pb.AbortStagedRequest]
 ) -> pb.AbortStagedResponse:
     request = call.request
-    await context.staging.abort(request.write, request.epoch, request.attempts)
+    await context.staging.current.abort(request.write, request.epoch, request.attempts)
     return pb.AbortStagedResponse()
 
 
-async def committed_epoch(
+def committed_epoch(
     context: Context, call: Call[pb.CommittedEpochRequest]
 ) -> pb.CommittedEpochResponse:
-    return pb.CommittedEpochResponse(epoch=context.staging.committed_epoch(call.request.write))
+    epoch = context.staging.current.committed_epoch(call.request.write)
+    return pb.CommittedEpochResponse(epoch=epoch)
 
 
 class CopyCall(AppendCall[pb.CopyRequest]):

@@ -17,7 +17,7 @@ from penstock.coordination.staging.records import (
     decode_staged,
     encode_staged,
 )
-from penstock.model.errors import BatchError, CorruptLog
+from penstock.model.errors import BatchError, CorruptLog, InvalidBatch
 from penstock.records.header import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -34,6 +34,8 @@ from penstock.records.varint import read_varint, varint
 # The header, the key, and the handful of numbers between them.
 STAGED_HEAD_BYTES: Final = HEADER_BYTES + 32 + STAGED_KEY_BYTES_MAX
 NO_VALUE: Final = -1
+# No attributes, no time and no offset beyond the batch's own.
+_PLAIN: Final = b"\0\0\0"
 _HEADER: Final = BatchHeader(
     base_offset=0,
     length=0,
@@ -55,8 +57,8 @@ def wrap(staged: StagedBatch, batch: memoryview | None, now_ms: int) -> memoryvi
     bytes of a large batch are copied once."""
     key = encode_staged(staged)
     length = NO_VALUE if batch is None else len(batch)
-    # No attributes, no time and no offset beyond the batch's own; at the end, no headers.
-    fields = b"\0\0\0" + varint(len(key)) + key + varint(length)
+    # At the end, no headers.
+    fields = _PLAIN + varint(len(key)) + key + varint(length)
     value = b"" if batch is None else batch
     record_length = varint(len(fields) + len(value) + 1)
     wrapped = bytearray().join((bytes(HEADER_BYTES), record_length, fields, value, b"\0"))
@@ -68,7 +70,7 @@ def read_key(batch: bytes | memoryview, position: int = 0) -> tuple[BatchHeader,
     """Of the batch at the position, of which the first STAGED_HEAD_BYTES are enough."""
     try:
         header = read_header(batch, position)
-        start, end = _find_key(batch, position)
+        start, end = find_first_key(batch, position)
     except (BatchError, IndexError) as error:
         raise _corrupt(error) from error
     return header, decode_staged(bytes(batch[start:end]))
@@ -78,7 +80,7 @@ def unwrap(batch: memoryview, position: int = 0) -> tuple[int, StagedBatch, byte
     """Where the next one begins, whose batch it is, and the inner batch, to be changed at will."""
     try:
         header = check_batch(batch, position)
-        start, end = _find_key(batch, position)
+        start, end = find_first_key(batch, position)
         length, value_start = read_varint(batch, end)
         end_position = position + header.length
         # One record, whose value is followed by its count of headers, which is none.
@@ -90,15 +92,15 @@ def unwrap(batch: memoryview, position: int = 0) -> tuple[int, StagedBatch, byte
     return end_position, staged, bytearray(batch[value_start : end_position - 1])
 
 
-def _find_key(batch: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Where the record's key begins and ends."""
+def find_first_key(batch: bytes | memoryview, position: int = 0) -> tuple[int, int]:
+    """Where the key of a batch's first record begins and ends. BatchError or IndexError if it is
+    none of those that a broker writes, in which only later records are apart from the batch."""
     _, cursor = read_varint(batch, position + HEADER_BYTES)
-    cursor += 1  # attributes
-    _, cursor = read_varint(batch, cursor)  # of the time
-    _, cursor = read_varint(batch, cursor)  # of the offset
-    key_length, cursor = read_varint(batch, cursor)
+    if bytes(batch[cursor : cursor + len(_PLAIN)]) != _PLAIN:
+        raise InvalidBatch("The first record is not at the batch's own time and offset.")
+    key_length, cursor = read_varint(batch, cursor + len(_PLAIN))
     if not 0 <= key_length <= STAGED_KEY_BYTES_MAX:
-        raise CorruptLog(f"A record of {STAGED_TOPIC} has a key of {key_length} bytes.")
+        raise InvalidBatch(f"The first record has a key of {key_length} bytes.")
     return cursor, cursor + key_length
 
 

@@ -13,39 +13,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from typing import Final
 
-from penstock.broker.carrier.destination import Channels, Destinations
-from penstock.broker.partitions.leaders import NO_BROKER, Leaders
+from penstock.broker.carrier.parts import Parts
+from penstock.broker.partitions.leaders import NO_BROKER
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.staging.log import StagingLog, make_topics
-from penstock.broker.staging.service import Committed, StageAnswer, Staging
+from penstock.broker.staging.log import make_topics
+from penstock.broker.staging.service import Staging
 from penstock.broker.topics.internal import OwnTopic
-from penstock.broker.topics.openings import Opened
-from penstock.broker.topics.remote_admission import StagedAdmission
-from penstock.broker.topics.topics import Topics
 from penstock.broker.turns.handler_tasks import HandlerTasks
 from penstock.broker.turns.in_turns import InTurns
-from penstock.coordination.staging.records import (
-    STAGED_TOPIC,
-    WRITES_TOPIC,
-    NamedAttempt,
-    StagedBatch,
-)
-from penstock.coordination.staging.table import StagedWrites
+from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC
 from penstock.model.errors import (
     CoordinatorLoading,
     NotCoordinator,
     PenstockError,
     ShuttingDown,
 )
-from penstock.net.clock import Clock
-from penstock.registry.api import Registry
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import Flusher
 from penstock.replication.replica.participant import Participant
 
 logger = logging.getLogger(__name__)
@@ -56,51 +41,10 @@ _HAND_OVER_S: Final = 0.25
 _STOP_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagingParts:
-    """What of a broker staged writes need."""
-
-    registry: Registry
-    topics: Topics
-    partitions: Partitions
-    leaders: Leaders
-    channels: Channels
-    driver: Driver
-    flusher: Flusher
-    clock: Clock
-    missing_since_s: dict[str, float] = field(default_factory=dict)
-    """For all copies, by topic: each of them is tried again and again."""
-
-    def staging(self) -> Staging:
-        """Staged writes, before anything is read."""
-        return Staging(
-            StagingLog(
-                self.topics,
-                self.partitions,
-                driver=self.driver,
-                flusher=self.flusher,
-                clock=self.clock,
-            ),
-            StagedWrites(),
-            StagedAdmission(self.topics, self.leaders, self.clock),
-            self._destinations,
-        )
-
-    def _destinations(self, term: int) -> Destinations:
-        return Destinations(
-            registry=self.registry,
-            leaders=self.leaders,
-            channels=self.channels,
-            clock=self.clock,
-            coordinator_term=term,
-            missing_since_s=self.missing_since_s,
-        )
-
-
 class StagingCoordinator:
     """One per broker. All calls come from the event loop."""
 
-    def __init__(self, parts: StagingParts) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._topics = parts.topics
         self._partitions = parts.partitions
@@ -120,7 +64,7 @@ class StagingCoordinator:
         """When the internal topics are open, before any other."""
         if not self._leads_both:
             return
-        self._serving = self._parts.staging()
+        self._serving = Staging(self._parts)
         try:
             for _ in self._serving.read_decisions():
                 """To the end: nobody is served yet."""
@@ -165,29 +109,9 @@ class StagingCoordinator:
 
     # --- what handlers ask for -----------------------------------------------------------------
 
-    def stage(self, batch: StagedBatch, opened: Opened, answer: StageAnswer) -> None:
-        self._current().stage(batch, opened, answer)
-
-    async def abort(self, write: str, epoch: int, attempts: Sequence[str]) -> None:
-        await self._current().abort(write, epoch, attempts)
-
-    async def commit(
-        self,
-        write: str,
-        epoch: int,
-        attempts: Sequence[NamedAttempt],
-        *,
-        is_last: bool,
-        max_wait_s: float,
-    ) -> Committed:
-        return await self._current().commit(
-            write, epoch, attempts, is_last=is_last, max_wait_s=max_wait_s
-        )
-
-    def committed_epoch(self, write: str) -> int | None:
-        return self._current().committed_epoch(write)
-
-    def _current(self) -> Staging:
+    @property
+    def current(self) -> Staging:
+        """Staged writes, which this broker looks after now; or why it does not."""
         if self._serving is not None:
             return self._serving
         if self._is_stopped:
@@ -213,7 +137,7 @@ class StagingCoordinator:
         if serving is None or not (serving.log.is_current or serving.log.is_making):
             self._depose()
             if self._leads_both:
-                staging = self._parts.staging()
+                staging = Staging(self._parts)
                 self._loading = InTurns(
                     _reading(staging), self._loaded, lambda error: self._not_loaded(staging, error)
                 )
@@ -226,7 +150,7 @@ class StagingCoordinator:
             self._loading = None
         if self._serving is not None:
             self._serving.abdicate()
-            self._former.start(self._serving.ended())
+            self._former.start(self._serving.log.made())
             self._serving = None
 
     def _loaded(self, staging: Staging) -> None:

@@ -11,27 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.groups.snapshot import KeyAndValue, build_batches, read_log
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, read_key
 from penstock.broker.topics.internal import UNMADE, OwnTopic
 from penstock.broker.topics.topics import Topics
+from penstock.broker.turns.handler_tasks import HandlerTasks
 from penstock.coordination.staging.records import STAGED_TOPIC, WRITES_TOPIC, StagedBatch
 from penstock.model.errors import (
+    NotCoordinator,
     NotLeader,
     PenstockError,
     StorageError,
-    UnknownTopic,
+    StorageFailed,
 )
 from penstock.model.limits import KIB, MIB
-from penstock.net.clock import Clock
 from penstock.records.header import read_header
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import Flusher
 from penstock.replication.replica.replica import Done
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,10 @@ _WRITES_SETTINGS: Final = {
     "cleanup_policy": "compact",
     "segment_bytes": str(16 * MIB),
 }
-Told = asyncio.Future[PenstockError | None]
+# Topics that are being made are waited for when the broker stops, but not for ever.
+_STOP_S: Final = 10.0
+
+Told = Callable[[PenstockError | None], None]
 """Is told how an append ended."""
 Reading = Generator[None, None, None]
 """Reads some, and lets others have a turn."""
@@ -62,26 +64,22 @@ _READ_BYTES: Final = 64 * KIB
 class StagingLog:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        partitions: Partitions,
-        *,
-        driver: Driver,
-        flusher: Flusher,
-        clock: Clock,
-    ) -> None:
-        self._topics = topics
-        self.partitions = partitions
-        self.driver = driver
-        self._flusher = flusher
-        self.clock = clock
-        self._writes = OwnTopic(WRITES_TOPIC, topics, partitions)
-        self._staged = OwnTopic(STAGED_TOPIC, topics, partitions)
+    def __init__(self, parts: Parts) -> None:
+        self._topics = parts.topics
+        self._driver = parts.driver
+        self._flusher = parts.flusher
+        self.clock = parts.clock
+        self._writes = OwnTopic(WRITES_TOPIC, parts.topics, parts.partitions)
+        self._staged = OwnTopic(STAGED_TOPIC, parts.topics, parts.partitions)
         # In which this broker led the topics when they were read; None before that.
         self._writes_term: int | None = None
         self._staged_term: int | None = None
-        self._making = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        # Why nothing is kept or decided here, once it is not any more.
+        self.refusal: PenstockError | None = None
+        # What came while the topics were being made.
+        self._early: list[Callable[[PenstockError | None], None]] = []
+        self._tasks = HandlerTasks(self._loop)
         self._is_trimming = False
 
     # --- the topics ----------------------------------------------------------------------------
@@ -103,12 +101,22 @@ class StagingLog:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be written to."""
-        return self.is_made and self.is_current
+        """Whether it can be written to in this turn: both topics are here, nobody else can have
+        written to them, nothing has failed, and nobody waits to come first. All there is to ask, in
+        a few looks."""
+        return (
+            self.refusal is None
+            and not self._early
+            and UNMADE not in (self._writes_term, self._staged_term)
+            and self._writes.is_read_in(self._writes_term)
+            and self._staged.is_read_in(self._staged_term)
+            and self._writes.partition.replica.failure is None
+        )
 
     @property
     def is_making(self) -> bool:
-        return self._making.locked()
+        """Whether its topics are being made, for those who came early."""
+        return bool(self._early)
 
     @property
     def is_current(self) -> bool:
@@ -121,66 +129,88 @@ class StagingLog:
         """Why nothing can be decided any more, if so."""
         return self._writes.failure
 
+    def check_open(self) -> None:
+        """Raise why there are no staged writes here, if so: when it is not ready."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.failure is not None:
+            # Nobody knows what of a decision that could not be made durable a restart will find:
+            # until then nothing may be dropped that it may name.
+            raise StorageFailed(f"{WRITES_TOPIC} is read-only: {self.failure}")
+        if not (self.is_current or self.is_making):
+            raise NotCoordinator("Staged writes are another broker's by now: ask which one.")
+
+    def when_made(self, made: Callable[[PenstockError | None], None]) -> None:
+        """Have it told when there are topics, or why there are not: in the order of the calls, and
+        before this is ready. The turn is ended."""
+        if not self._early:
+            self._tasks.start(self._make_for_early())
+        self._early.append(made)
+
+    async def made(self) -> None:
+        """Wait for the topics, if they are being made."""
+        await self._tasks.finish(_STOP_S)
+
+    async def _make_for_early(self) -> None:
+        problem: PenstockError | None = None
+        try:
+            await self.make()
+        except PenstockError as error:
+            problem = error
+        early, self._early = self._early, []
+        for made in early:
+            made(problem)
+        self._driver.end_turn()
+
     async def make(self) -> None:
         """Make the topics, or give those of an earlier version the settings that are needed now."""
-        async with self._making:
-            await make_topics(self._topics)
-            self._take_over(self._writes, self._writes_term)
-            self._writes_term = self._writes.term
-            self._take_over(self._staged, self._staged_term)
-            self._staged_term = self._staged.term
-
-    def _take_over(self, topic: OwnTopic, term: int | None) -> None:
-        """Of a topic that was perhaps just made. NotLeader if others may have written to it."""
-        is_read = topic.term == term != UNMADE
-        is_ours = topic.term not in (None, UNMADE)
-        if not is_read and not (term == UNMADE and is_ours and topic.is_unwritten):
-            raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
+        await make_topics(self._topics)
+        self._writes_term = _taken_over(self._writes, self._writes_term)
+        self._staged_term = _taken_over(self._staged, self._staged_term)
 
     # --- writing -------------------------------------------------------------------------------
 
     def stage(self, batch: memoryview, done: Done) -> int:
-        """Append to `__staged` with this turn; the offset, which holds if there is no error."""
-        self._check_current()
-        return self.staged.replica.propose(read_header(batch), batch, done)
+        """Append to `__staged` with this turn, in which it was seen that this is ready; the offset,
+        which holds if there is no error."""
+        return self._staged.partition.replica.propose(read_header(batch), batch, done)
 
     @property
     def durable_offset(self) -> int:
         """What stands before it in `__staged` is durable."""
-        try:
-            return self.staged.replica.high_watermark
-        except UnknownTopic:
+        if self._staged_term == UNMADE:
             return 0
+        return self._staged.partition.replica.high_watermark
 
-    def mark(self, marks: Sequence[memoryview]) -> Told:
-        """Append to `__staged` now; the future is told when all of it is durable."""
-        return self._append(self.staged, marks)
+    def mark(self, marks: Iterable[memoryview], told: Told) -> None:
+        """Append to `__staged` with this turn. `told` is called when all of it is durable or has
+        failed, in a turn of its own, which is ended."""
+        self._append(self._staged, marks, told)
 
-    def write(self, records: Iterable[KeyAndValue]) -> Told:
-        """Append to `__writes` now. The future is told when the records are durable: what this
-        appends comes before what a later call does, whoever waits for what."""
+    def write(self, records: Iterable[KeyAndValue], told: Told) -> None:
+        """Append to `__writes`, likewise: what this proposes comes before what a later call does,
+        whoever waits for what."""
         batches = build_batches(records, self.clock.now_ms())
-        return self._append(self._writes.partition, [memoryview(batch) for batch in batches])
+        self._append(self._writes, map(memoryview, batches), told)
 
-    def _check_current(self) -> None:
+    def _append(self, topic: OwnTopic, batches: Iterable[memoryview], told: Told) -> None:
         if not self.is_current:
             raise NotLeader("Staged writes are looked after by another broker: ask which one.")
-
-    def _append(self, partition: Partition, batches: Sequence[memoryview]) -> Told:
-        self._check_current()
-        told: Told = asyncio.get_running_loop().create_future()
-
-        def done(error: PenstockError | None) -> None:
-            if not told.done():  # whoever waited may be gone
-                told.set_result(error)
-
-        # All in one turn, which is written whole or not at all: the last one's end is enough.
+        # All in one turn, which is written whole or not at all: the last one's end is enough. Not
+        # told at once, since the replica is in the midst of telling everybody.
+        replica = topic.partition.replica
         *before, last = batches
         for batch in before:
-            partition.replica.propose(read_header(batch), batch, None)
-        partition.replica.propose(read_header(last), last, done)
-        self.driver.end_turn()
-        return told
+            replica.propose(read_header(batch), batch, None)
+
+        def done(error: PenstockError | None) -> None:
+            self._loop.call_soon(self._tell, told, error)
+
+        replica.propose(read_header(last), last, done)
+
+    def _tell(self, told: Told, error: PenstockError | None) -> None:
+        told(error)
+        self._driver.end_turn()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -226,7 +256,7 @@ class StagingLog:
         low_offset = replica.high_watermark if low_offset is None else low_offset
         sealed = log.sealed_segments()
         frees = bool(sealed) and sealed[0].next_offset <= low_offset
-        if self._is_trimming or low_offset <= log.start_offset or not (frees or is_due):
+        if self._is_trimming or not (frees or is_due) or low_offset <= log.start_offset:
             return
 
         def trimmed(error: PenstockError | None) -> None:
@@ -248,14 +278,18 @@ class StagingLog:
             trimmed(error)
 
 
+def _taken_over(topic: OwnTopic, read_term: int | None) -> int:
+    """The term in which a topic is led that was perhaps just made. NotLeader if others may have
+    written to it."""
+    term = topic.term
+    is_read = term == read_term != UNMADE
+    is_ours = read_term == UNMADE and term not in (None, UNMADE) and topic.is_unwritten
+    if term is None or not (is_read or is_ours):
+        raise NotLeader(f"{topic.name} is led by another broker: ask again which one.")
+    return term
+
+
 async def make_topics(topics: Topics) -> None:
     """Make them if they are not there, on the same brokers, or one could not lead both."""
     await topics.keep_internal(WRITES_TOPIC, _WRITES_SETTINGS)
     await topics.keep_internal(STAGED_TOPIC, _STAGED_SETTINGS, beside=WRITES_TOPIC)
-
-
-async def durable(told: Told) -> None:
-    """Wait for it, and raise what it failed by."""
-    error = await told
-    if error is not None:
-        raise error

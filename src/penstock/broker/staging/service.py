@@ -1,10 +1,9 @@
 """Staged writes, from when this broker begins to lead their topics until it no longer does: batches
-are kept, epochs are decided, old ones are forgotten.
+are kept, attempts are dropped, old writes are forgotten.
 
-The table decides, the internal topics keep it; carrying it out is the affair of `copies`, and who
-leads `coordinator`'s. The invariants: nobody is told that something is staged, decided or
-dropped before the record that says so is durable; and the table holds a decision only from then on,
-so a record that could not be written leaves nothing to take back.
+The table decides, the internal topics keep it; what is committed is the affair of `decisions` and
+`copies`, and who leads `coordinator`'s. The invariant: nobody is told that something is staged or
+dropped before the record that says so is durable.
 """
 
 from __future__ import annotations
@@ -12,34 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from penstock.broker.carrier.destination import Destinations
-from penstock.broker.producers.ids import draw_producer_id
+from penstock.broker.carrier.parts import Parts
 from penstock.broker.staging.batch import STAGED_HEAD_BYTES, wrap
-from penstock.broker.staging.copies import StagedCopies, note_bug
-from penstock.broker.staging.log import StagingLog, Told, durable
+from penstock.broker.staging.copies import StagedCopies
+from penstock.broker.staging.decisions import Decisions
+from penstock.broker.staging.log import StagingLog, Told
 from penstock.broker.topics.openings import Opened
 from penstock.broker.topics.remote_admission import StagedAdmission
-from penstock.broker.turns.handler_tasks import HandlerTasks
+from penstock.broker.turns.handler_tasks import settle
 from penstock.coordination.staging.records import (
-    WRITES_TOPIC,
     Decision,
-    NamedAttempt,
     StagedBatch,
     check_write,
     decision_key,
-    encode_decision,
 )
-from penstock.coordination.staging.table import (
-    Complete,
-    Decided,
-    Later,
-    New,
-    Repeated,
-    StagedWrites,
-)
+from penstock.coordination.staging.table import Decided, New, Repeated, StagedWrites
 from penstock.model.errors import (
     BatchTooLarge,
     Busy,
@@ -59,51 +48,31 @@ logger = logging.getLogger(__name__)
 StageAnswer = Callable[[PenstockError | None, bool], None]
 """Is told the error, or else whether the epoch was decided before."""
 
-# How soon a copy or a record that failed is tried again, with nobody asking for it.
+# How soon it is noted what is done, and what failed is tried again, with nobody asking for it.
 _TICK_S: Final = 5.0
 # How often it is looked for what may be forgotten: once in so many ticks.
 _EXPIRY_TICKS: Final = 12
-# A record that is being written is waited for when the broker stops, but not for ever.
-_STOP_S: Final = 10.0
 # What is staged becomes a little larger by saying whose it is, and no batch may be too large.
 _BATCH_BYTES_MAX: Final = BATCH_BYTES_MAX - STAGED_HEAD_BYTES
 # So many records about the end of a thing in one turn.
 _RECORDS_AT_ONCE: Final = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """What became of a commit."""
-
-    already: bool
-    records: int
-    readable: bool
-
-
 class Staging:
     """One for each time that the topics are read. All calls come from the event loop."""
 
-    def __init__(
-        self,
-        log: StagingLog,
-        table: StagedWrites,
-        admission: StagedAdmission,
-        destinations: Callable[[int], Destinations],
-    ) -> None:
-        """destinations: where a coordinator of that term reaches the partitions."""
-        self.log = log
-        self._table = table
-        self._admission = admission
-        self._partitions = log.partitions
-        self._clock = log.clock
+    def __init__(self, parts: Parts) -> None:
+        """Before anything is read."""
+        self.log = StagingLog(parts)
+        self._table = StagedWrites()
+        self._admission = StagedAdmission(parts.topics, parts.leaders, parts.clock)
+        self._kept_producers = parts.partitions.kept_producers
+        self._driver = parts.driver
+        self._clock = parts.clock
         self._loop = asyncio.get_running_loop()
-        self._copies = StagedCopies(table, log, lambda: destinations(log.term))
-        # Why there are no staged writes.
-        self._failure: PenstockError | None = None
-        self._deciding: dict[str, asyncio.Task[Decision]] = {}
-        self._tasks = HandlerTasks(self._loop)
-        # What came while the topics were being made.
-        self._early: list[tuple[StagedBatch, Opened, StageAnswer]] = []
+        self._copies = StagedCopies(parts, self.log, self._table)
+        self.decisions = Decisions(self.log, self._table, self._copies)
+        # Of what came before there were topics to keep it in.
         self._early_bytes = 0
         self._house_keeping: asyncio.Task[None] | None = None
 
@@ -114,7 +83,7 @@ class Staging:
         a broker it comes before the partitions that have them are opened."""
         yield from self.log.read_decisions(self._table.replay_decision)
         for decision in self._table.unfinished():
-            self._partitions.kept_producers.add(decision.producer_id)
+            self._kept_producers.add(decision.producer_id)
 
     def read_staged(self) -> Generator[None, None, None]:
         """After that, learn what is staged."""
@@ -127,7 +96,7 @@ class Staging:
             self._expire()
         except PenstockError as error:
             self.fail(error)
-        if self._failure is None:
+        if self.is_open:
             for decision in self._table.unfinished():
                 self._copies.start(decision)
             self._house_keeping = self._loop.create_task(self._keep_house())
@@ -135,12 +104,12 @@ class Staging:
     @property
     def is_open(self) -> bool:
         """Whether there are staged writes."""
-        return self._failure is None
+        return self.log.refusal is None
 
     def fail(self, error: PenstockError) -> None:
         """It could not be read."""
         logger.error("Staged writes cannot be served: %s", error)
-        self._failure = StorageFailed(f"Staged writes cannot be served: {error}")
+        self.log.refusal = StorageFailed(f"Staged writes cannot be served: {error}")
 
     def begin_closing(self) -> None:
         """From now on nobody waits for a copy to end."""
@@ -149,39 +118,23 @@ class Staging:
     def abdicate(self) -> None:
         """Another broker looks after staged writes: nothing more is begun here. What is on its way
         is told how it ends by whoever keeps it."""
-        self._failure = NotCoordinator()
-        self._copies.begin_closing(self._failure)
+        self.log.refusal = NotCoordinator()
+        self._copies.begin_closing(self.log.refusal)
         self._copies.cancel()
-        self._partitions.kept_producers.clear()
+        self._kept_producers.clear()
         if self._house_keeping is not None:
             self._house_keeping.cancel()
 
-    async def ended(self) -> None:
-        """Wait for what was begun, when nothing more is."""
-        await asyncio.gather(*self._deciding.values(), return_exceptions=True)
-        await self._tasks.finish(_STOP_S)
-        await asyncio.gather(*self._copies.cancel(), return_exceptions=True)
-
     async def stop(self) -> None:
-        self._failure = ShuttingDown()
+        self.log.refusal = ShuttingDown()
         self.begin_closing()
         if self._house_keeping is not None:
             self._house_keeping.cancel()
             await asyncio.wait([self._house_keeping])
-        for task in self._deciding.values():
-            # If its record becomes durable all the same, the next start finds it.
-            task.cancel()
-        await self.ended()
-
-    def _check_open(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self.log.failure is not None:
-            # Nobody knows what of a decision that could not be made durable a restart will find:
-            # until then nothing may be dropped that it may name.
-            raise StorageFailed(f"{WRITES_TOPIC} is read-only: {self.log.failure}")
-        if not (self.log.is_current or self.log.is_making):
-            raise NotCoordinator("Staged writes are another broker's by now: ask which one.")
+        await self.log.made()
+        # It is written when the partitions are closed, and the next start need not copy again.
+        self._copies.note()
+        self._copies.cancel()
 
     # --- staging -------------------------------------------------------------------------------
 
@@ -189,8 +142,8 @@ class Staging:
         """Keep a batch, without its topic's id and its count of records, which are found out here.
         Raises if it cannot be kept, and then does not call `answer`. The bytes of what was opened
         are needed until the turn ends."""
-        self._check_open()
-        if self._early or not self.log.is_ready:
+        if not self.log.is_ready:
+            self.log.check_open()
             self._stage_early(batch, opened, answer)
             return
         verdict = self._table.stage(batch)
@@ -207,7 +160,7 @@ class Staging:
         if is_internal(batch.topic):
             raise InvalidTopic(f"{batch.topic!r} holds the broker's own state: only it writes it.")
         topic_id, admitted, header = self._admission.admit(
-            batch.topic, batch.partition, opened.batch, opened.by
+            batch.topic, batch.partition, opened.header, opened.batch, opened.by
         )
         if header.length > _BATCH_BYTES_MAX:
             raise BatchTooLarge(
@@ -232,32 +185,23 @@ class Staging:
         size_bytes = len(opened.batch)
         if self._early_bytes + size_bytes > FRAME_BYTES_MAX:
             raise Busy("The topics of staged writes are being made: try again.")
-        if not self._early:
-            self._tasks.start(self._make_for_early())
-        kept = opened._replace(batch=memoryview(bytearray(opened.batch)))
-        self._early.append((batch, kept, answer))
         self._early_bytes += size_bytes
+        kept = opened._replace(batch=memoryview(bytearray(opened.batch)))
 
-    async def _make_for_early(self) -> None:
-        problem: PenstockError | None = None
-        try:
-            await self.log.make()
-        except PenstockError as error:
-            problem = error
-        early, self._early, self._early_bytes = self._early, [], 0
-        for batch, opened, answer in early:
-            if problem is not None:
-                answer(problem, False)
-                continue
+        def made(problem: PenstockError | None) -> None:
+            self._early_bytes -= size_bytes
             try:
-                self.stage(batch, opened, answer)
+                if problem is not None:
+                    raise problem
+                self.stage(batch, kept, answer)
             except PenstockError as error:
                 answer(error, False)
-        self.log.driver.end_turn()
+
+        self.log.when_made(made)
 
     async def abort(self, write: str, epoch: int, attempts: Sequence[str]) -> None:
         """Drop what these attempts staged, unless it is decided."""
-        self._check_open()
+        self.log.check_open()
         check_write(write, epoch)
         if len(attempts) > ATTEMPTS_PER_COMMIT_MAX:
             raise InvalidRequest(
@@ -268,101 +212,29 @@ class Staging:
         for at in range(0, len(attempts), _RECORDS_AT_ONCE):
             marks = self._table.abort(write, epoch, attempts[at : at + _RECORDS_AT_ONCE])
             if marks:
-                told.append(self._mark(marks))
+                one: asyncio.Future[PenstockError | None] = self._loop.create_future()
+                told.append(one)
+                self._mark(marks, partial(settle, one))
                 await asyncio.sleep(0)
         for one in told:
-            await durable(one)
+            error = await one
+            if error is not None:
+                raise error
         self.log.trim(self._table.low_offset())
 
-    def _mark(self, marks: Sequence[StagedBatch]) -> Told:
+    def _mark(self, marks: Sequence[StagedBatch], told: Told) -> None:
         """Note in `__staged` what was dropped, in the same turn: so it comes before anything that
         is staged anew under the same name."""
         now_ms = self._clock.now_ms()
-        return self.log.mark([wrap(mark, None, now_ms) for mark in marks])
-
-    # --- deciding ------------------------------------------------------------------------------
-
-    async def commit(
-        self,
-        write: str,
-        epoch: int,
-        attempts: Sequence[NamedAttempt],
-        *,
-        is_last: bool,
-        max_wait_s: float,
-    ) -> Committed:
-        """Decide that these attempts of the epoch count, unless it was decided before; then wait
-        until all of it is readable, for so long at most."""
-        deadline_s = self._loop.time() + max_wait_s
-        while True:
-            self._check_open()
-            durable_offset = self.log.durable_offset
-            verdict = self._table.commit(write, epoch, attempts, durable_offset)
-            match verdict:
-                case Decided():
-                    decision, already = verdict.decision, True
-                    break
-                case Later(unfinished=None):
-                    await asyncio.wait([self._deciding[write]])
-                case Later(unfinished=before):
-                    assert before is not None
-                    if not await self._copies.wait(before, deadline_s):
-                        raise Busy(f"Epoch {before.epoch} of {write!r} is not written yet.")
-                case Complete():
-                    deciding = self._decide(write, epoch, attempts, verdict, is_last=is_last)
-                    task = self._loop.create_task(deciding)
-                    task.add_done_callback(note_bug)
-                    self._deciding[write] = task
-                    # Whoever asked may go: the decision is made all the same.
-                    decision, already = await asyncio.shield(task), False
-                    break
-        readable = await self._copies.wait(decision, deadline_s)
-        records = decision.records if decision.epoch == epoch else 0
-        return Committed(already=already, records=records, readable=readable)
+        self.log.mark([wrap(mark, None, now_ms) for mark in marks], told)
+        self._driver.end_turn()
 
     def committed_epoch(self, write: str) -> int | None:
         """The last epoch that is decided."""
-        self._check_open()
+        self.log.check_open()
         check_write(write, 0)
         decision = self._table.decision(write)
         return None if decision is None else decision.epoch
-
-    async def _decide(
-        self,
-        write: str,
-        epoch: int,
-        attempts: Sequence[NamedAttempt],
-        complete: Complete,
-        *,
-        is_last: bool,
-    ) -> Decision:
-        try:
-            if not self.log.is_ready:
-                await self.log.make()
-            decision = Decision(
-                write=write,
-                epoch=epoch,
-                producer_id=draw_producer_id() if complete.records else -1,
-                attempts=tuple(attempts) if complete.records else (),
-                records=complete.records,
-                decided_ms=self._clock.now_ms(),
-                is_last=is_last,
-                is_done=not complete.records,
-            )
-            await durable(self.log.write([encode_decision(decision)]))
-        except BaseException:
-            self._table.undecided(write)
-            raise
-        finally:
-            del self._deciding[write]
-        before = self._table.decision(write)
-        if before is not None:
-            self._partitions.kept_producers.discard(before.producer_id)
-        self._table.decided(decision)
-        if not decision.is_done and self._failure is None:
-            self._partitions.kept_producers.add(decision.producer_id)
-            self._copies.start(decision)
-        return decision
 
     # --- now and then --------------------------------------------------------------------------
 
@@ -383,18 +255,15 @@ class Staging:
                 logger.exception("Staged writes could not be tidied")
 
     def one_round(self, *, is_expiry_due: bool) -> bool:
-        """Try again what failed; drop and forget what is old. Whether more of it may be left."""
+        """Note what is done, try again what failed; drop and forget what is old. Whether more of it
+        may be left."""
         if self.log.failure is not None:
             return False
         self._copies.go_on()
-        if not is_expiry_due:
-            return False
-        is_more_left = self._expire()
-        forgettable = self._table.forgettable(self._clock.now_ms())[:_RECORDS_AT_ONCE]
-        if forgettable:
-            records = [(decision_key(decision.write), None) for decision in forgettable]
-            self._tasks.start(self._forget(forgettable, self.log.write(records)))
-        self.log.trim(self._table.low_offset(), is_due=True)
+        is_more_left = is_expiry_due and self._expire()
+        if is_expiry_due:
+            self._forget_silent()
+        self.log.trim(self._table.low_offset(), is_due=is_expiry_due)
         return is_more_left
 
     def _expire(self) -> bool:
@@ -408,11 +277,17 @@ class Staging:
                 marks[0].epoch,
                 marks[0].write,
             )
-            self._mark(marks)
+            self._mark(marks, lambda _: None)
         return bool(marks)
 
-    async def _forget(self, decisions: Sequence[Decision], told: Told) -> None:
-        error = await told
+    def _forget_silent(self) -> None:
+        decisions = self._table.forgettable(self._clock.now_ms())[:_RECORDS_AT_ONCE]
+        if decisions:
+            records = [(decision_key(decision.write), None) for decision in decisions]
+            self.log.write(records, partial(self._forget, decisions))
+            self._driver.end_turn()
+
+    def _forget(self, decisions: Sequence[Decision], error: PenstockError | None) -> None:
         if error is not None:
             logger.warning("Old writes are not forgotten yet: %s", error)
             return

@@ -24,7 +24,7 @@ from penstock.model.errors import Busy, InvalidBatch, NotLeader, PenstockError
 from penstock.model.ids import check_public
 from penstock.model.limits import DELAYED_HEADERS_PER_CALL_MAX, OPENING_BYTES_MAX
 from penstock.records import Message, count_headers, decode_batch
-from penstock.records.header import BatchHeader, check_produced
+from penstock.records.header import BatchHeader, check_produced, read_header
 from penstock.records.plain import PlainBatch
 from penstock.replication.disk.driver import Driver
 
@@ -32,6 +32,7 @@ from penstock.replication.disk.driver import Driver
 class Opened(NamedTuple):
     """A batch as its topic wants it. A tuple: one for each batch that is opened."""
 
+    header: BatchHeader
     batch: memoryview
     by: Opening
     size_bytes: int
@@ -106,8 +107,15 @@ class Openings:
                 partition.sequences.turn_away(header)
             append.finished(error)
 
-        self.open_first(
-            connection, batch, header, lambda: partition.admission, then, refused, about=partition
+        self._open_first(
+            connection,
+            batch,
+            header,
+            partition.admission,
+            lambda: partition.admission,
+            then,
+            refused,
+            about=partition,
         )
 
     def open_for_later(
@@ -115,31 +123,37 @@ class Openings:
         connection: Hashable,
         topic: str,
         partition: int,
+        header: BatchHeader,
         batch: memoryview,
         then: Then,
         refused: Callable[[PenstockError], None],
         *,
         takes_messages: bool = False,
     ) -> None:
-        """As `open_first`, for a partition that any broker may lead when it is appended. A topic
-        that is not there is left to `then`, which may have the batch from before."""
-        header = check_produced(batch)
+        """Go on with the checked batch when it is opened, in this call if that takes no time, for a
+        partition that any broker may lead when it is appended. A topic that is not there is left to
+        `then`, which may have the batch from before.
+
+        What is wrong with the batch at once is raised, and `then` and `refused` not called; of what
+        waits one of them is, and the turn is ended. takes_messages: they are wanted, whatever the
+        settings are."""
         find = partial(self._staged_admission.find, topic, partition)
         try:
             check_public(topic)
-            find()
+            admission = find()
         except PenstockError:
-            then(Opened(batch, NOT_OPENED, len(batch)))
+            then(Opened(header, batch, NOT_OPENED, len(batch)))
             return
-        self.open_first(
-            connection, batch, header, find, then, refused, takes_messages=takes_messages
+        self._open_first(
+            connection, batch, header, admission, find, then, refused, takes_messages=takes_messages
         )
 
-    def open_first(
+    def _open_first(
         self,
         connection: Hashable,
         batch: memoryview,
         header: BatchHeader,
+        admission: Admission,
         find: Callable[[], Admission],
         then: Then,
         refused: Callable[[PenstockError], None],
@@ -147,18 +161,16 @@ class Openings:
         about: object = None,
         takes_messages: bool = False,
     ) -> None:
-        """Go on with the checked batch when it is opened, in this call if that takes no time.
-
-        What is wrong with it at once is raised, and `then` and `refused` not called; of what waits
-        one of them is, and the turn is ended. find: whose settings hold; it is asked again when the
-        batch is opened. about: what comes for the same thing stays behind. takes_messages: they are
-        wanted, whatever the settings are."""
-        admission, line = find(), self._lines.get(connection)
+        """admission: whose settings hold; `find` tells it again when the batch is opened. about:
+        what comes for the same thing stays behind."""
+        line = self._lines.get(connection)
         admission.check_size(header)
-        must_open = takes_messages or admission.opening.must_open(header)
+        must_open = takes_messages or (
+            admission.opens_batches and admission.opening.must_open(header)
+        )
         if line is None or not (must_open or about in line.counts):
             if not must_open:
-                then(Opened(batch, admission.opening, len(batch)))
+                then(Opened(header, batch, admission.opening, len(batch)))
                 return
             unopened = _unopened(admission.opening, header, batch, takes_messages)
             opened = unopened.at_once(self._budget) if line is None else None
@@ -224,7 +236,7 @@ def _in_turn(
         admission = find()
         opening = admission.opening
         admission.check_size(header)
-        opened = Opened(batch, opening, len(batch))
+        opened = Opened(header, batch, opening, len(batch))
         if takes_messages or opening.must_open(header):
             opened = yield from _unopened(opening, header, batch, takes_messages).in_turn()
         if find().opening == opening:
@@ -236,8 +248,9 @@ def _unopened(
 ) -> Unopened[Opened]:
     def make(plain: PlainBatch) -> Opened:
         admitted = opening.admitted(header, batch, plain)
+        known = header if admitted is batch else read_header(admitted)
         if not takes_messages:
-            return Opened(admitted, opening, len(admitted))
+            return Opened(known, admitted, opening, len(admitted))
         header_count = count_headers(plain.header, plain.batch, len(plain.batch))
         if header_count > DELAYED_HEADERS_PER_CALL_MAX:
             raise InvalidBatch(
@@ -247,6 +260,6 @@ def _unopened(
         messages = decode_batch(plain.header, plain.batch, len(plain.batch))
         # Two bytes of a batch make so many of them.
         size_bytes = len(admitted) + len(plain.batch) + header_count * _HEADER_BYTES
-        return Opened(admitted, opening, size_bytes, messages)
+        return Opened(known, admitted, opening, size_bytes, messages)
 
     return Unopened(header, batch, make, opening.bytes_max)

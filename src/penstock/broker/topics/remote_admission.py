@@ -16,7 +16,7 @@ from penstock.broker.topics.topics import Topics
 from penstock.model.errors import NotLeader
 from penstock.model.ids import TopicId
 from penstock.net.clock import Clock
-from penstock.records.header import BatchHeader, check_produced
+from penstock.records.header import BatchHeader
 from penstock.registry.image import TopicImage
 from penstock.replication.replica.replica import ACKS_ALL
 
@@ -34,14 +34,13 @@ class StagedAdmission:
         self._elsewhere: dict[str, tuple[TopicImage, Admission]] = {}
 
     def admit(
-        self, topic: str, partition: int, batch: memoryview, opened_by: Opening
+        self, topic: str, partition: int, header: BatchHeader, batch: memoryview, opened_by: Opening
     ) -> tuple[TopicId, memoryview, BatchHeader]:
-        """The topic's id, and the batch, opened by what `find` had said, as it may be appended
-        later. Raises why it may not."""
+        """The topic's id, and the checked batch, opened by what `find` had said, as it may be
+        appended later. Raises why it may not."""
         topic_id, admission, found = self._find(topic, partition)
         if found is not None and found.lacks_replicas:
             found.check_acks(ACKS_ALL)
-        header = check_produced(batch)
         return topic_id, *admission.admit(batch, header, is_appended=False, opened_by=opened_by)
 
     def find(self, topic: str, partition: int) -> Admission:

@@ -1,4 +1,5 @@
-"""The tasks of handlers that wait for something, whichever protocol they answer.
+"""The tasks of handlers that wait for something, whichever protocol they answer; and what those
+need whose waiter may be gone.
 
 The invariant: a task is kept until it ends, and none outlives `finish`.
 """
@@ -6,8 +7,15 @@ The invariant: a task is kept until it ends, and none outlives `finish`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+from penstock.model.errors import PenstockError
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 
 class HandlerTasks:
@@ -29,3 +37,16 @@ class HandlerTasks:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+
+def note_bug(task: asyncio.Task[Any]) -> None:
+    """Nobody may be waiting for the task to see what it ended by."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, PenstockError):
+        logger.error("A task ended by a bug.", exc_info=error)
+
+
+def settle(waiting: asyncio.Future[ResultT], result: ResultT) -> None:
+    """Whoever waited may be gone."""
+    if not waiting.done():
+        waiting.set_result(result)

@@ -245,13 +245,14 @@ def encode_decided(decided: Decided) -> bytes:
 
 
 def decode_decided(data: bytes) -> Decided:
-    return _read(
-        data,
-        lambda fields: Decided(
-            frontier=Due(*fields["frontier"]),
-            shares=tuple(Share(*row) for row in fields["shares"]),
-            arrived=tuple(_arrived(*row) for row in fields["arrived"]),
-        ),
+    return _read(data, _decided)
+
+
+def _decided(fields: Any) -> Decided:
+    return Decided(
+        frontier=Due(*fields["frontier"]),
+        shares=tuple([Share(*row) for row in fields["shares"]]),
+        arrived=tuple([_arrived(*row) for row in fields["arrived"]]),
     )
 
 

@@ -138,16 +138,19 @@ class StagedWrites:
                 f"{staged_count} are there: those before it were dropped or never came; begin "
                 "another attempt."
             )
-        if write is None:
-            _check_room("writes", len(self._writes), WRITES_MAX)
-        if attempt is None:
-            _check_room("attempts", len(self._attempts), STAGED_ATTEMPTS_MAX)
-        _check_room("batches", self._batch_count, STAGED_BATCHES_MAX)
+        if write is None and len(self._writes) >= WRITES_MAX:
+            raise _no_room("writes", WRITES_MAX)
+        if attempt is None and len(self._attempts) >= STAGED_ATTEMPTS_MAX:
+            raise _no_room("attempts", STAGED_ATTEMPTS_MAX)
+        if self._batch_count >= STAGED_BATCHES_MAX:
+            raise _no_room("batches", STAGED_BATCHES_MAX)
         return New()
 
     def staged(self, batch: StagedBatch, offset: int, now_ms: int) -> None:
         """The batch stands in `__staged` at the offset."""
-        write = self._writes.setdefault(batch.write, _Write())
+        write = self._writes.get(batch.write)
+        if write is None:
+            write = self._writes[batch.write] = _Write()
         epoch = write.epochs.setdefault(batch.epoch, _Epoch())
         epoch.last_ms = max(epoch.last_ms, now_ms)
         attempt = epoch.attempts.get(batch.attempt)
@@ -225,8 +228,10 @@ class StagedWrites:
                     "yet, and nothing is committed: wait until everything is staged."
                 )
         if write is None:
-            _check_room("writes", len(self._writes), WRITES_MAX)
-        self._writes.setdefault(name, _Write()).deciding = epoch_number
+            if len(self._writes) >= WRITES_MAX:
+                raise _no_room("writes", WRITES_MAX)
+            write = self._writes[name] = _Write()
+        write.deciding = epoch_number
         return Complete(records)
 
     def undecided(self, name: str) -> None:
@@ -382,7 +387,9 @@ class StagedWrites:
 
     def _take(self, decision: Decision) -> _Write:
         """Let it be the write's last."""
-        write = self._writes.setdefault(decision.write, _Write())
+        write = self._writes.get(decision.write)
+        if write is None:
+            write = self._writes[decision.write] = _Write()
         write.decision = decision
         write.is_copied = decision.is_done
         if decision.is_done:
@@ -392,12 +399,13 @@ class StagedWrites:
         return write
 
     def _drop_superseded(self, write: _Write, decision: Decision) -> None:
-        kept = {named.attempt for named in decision.attempts}
-        for number in [number for number in write.epochs if number <= decision.epoch]:
-            epoch = write.epochs[number]
-            is_older = number < decision.epoch
-            doomed = [attempt for attempt in epoch.attempts if is_older or attempt not in kept]
-            self._drop(decision.write, write, number, doomed)
+        kept = dict(decision.attempts)  # by name
+        for number, epoch in list(write.epochs.items()):
+            if number <= decision.epoch:
+                named = kept if number == decision.epoch else {}
+                doomed = epoch.attempts.keys() - named.keys()
+                if doomed:
+                    self._drop(decision.write, write, number, doomed)
 
     def _drop(self, name: str, write: _Write, epoch_number: int, attempts: Iterable[str]) -> None:
         epoch = write.epochs[epoch_number]
@@ -415,13 +423,12 @@ class StagedWrites:
             self._writes.pop(name, None)
 
 
-def _check_room(what: str, count: int, count_max: int) -> None:
-    if count >= count_max:
-        raise Busy(
-            f"The broker has {count_max} {what} to remember, which is the limit for staged {what}: "
-            "commit or abort some, stage larger batches, and say of the last commit under a name "
-            "that it is the last."
-        )
+def _no_room(what: str, count_max: int) -> Busy:
+    return Busy(
+        f"The broker has {count_max} {what} to remember, which is the limit for staged {what}: "
+        "commit or abort some, stage larger batches, and say of the last commit under a name "
+        "that it is the last."
+    )
 
 
 def _is_decided(write: _Write, epoch_number: int) -> bool:
@@ -434,7 +441,7 @@ def _check_named(name: str, epoch_number: int, attempts: Sequence[NamedAttempt])
             f"The commit of epoch {epoch_number} of {name!r} names {len(attempts)} attempts: "
             f"{ATTEMPTS_PER_COMMIT_MAX} is the limit; let fewer tasks write more each."
         )
-    if len({named.attempt for named in attempts}) < len(attempts):
+    if len(dict(attempts)) < len(attempts):  # by name
         raise InvalidRequest(
             f"The commit of epoch {epoch_number} of {name!r} names an attempt twice."
         )

@@ -37,7 +37,7 @@ async def test_whoever_begins_to_lead_goes_on_with_what_was_staged_and_decided()
             life.gain()
             await turns()
             await life.until_serving()
-        assert life.coordinator.committed_epoch("w") == 0
+        assert life.coordinator.current.committed_epoch("w") == 0
         assert not await life.start_stage("b", 1, [b"c"], epoch=1), "it is there"
         assert (await life.commit(named)).already, "epoch 0"
         assert not (await life.commit(named, epoch=1)).already
@@ -55,9 +55,9 @@ async def test_who_leads_one_topic_alone_refuses(topic: str) -> None:
             with pytest.raises(NotCoordinator):
                 await life.commit(named)
             with pytest.raises(NotCoordinator):
-                await life.coordinator.abort("w", 0, ["a"])
+                await life.coordinator.current.abort("w", 0, ["a"])
             with pytest.raises(NotCoordinator):
-                life.coordinator.committed_epoch("w")
+                life.coordinator.current.committed_epoch("w")
             await turns()
         assert life.partitions.kept_producers == set()
         life.gain(topic)
@@ -76,16 +76,16 @@ async def test_what_is_written_on_what_was_known_in_another_term_is_refused() ->
         with pytest.raises(NotCoordinator):
             await life.commit(named)
         with pytest.raises(NotLeader):
-            life.log.write([(b"w", b"{}")])
+            life.log.write([(b"w", b"{}")], lambda _: None)
 
 
 async def test_whoever_waits_for_a_copy_is_told_and_the_next_leader_goes_on() -> None:
     """R-SPK-2: the decision stands, and is carried out once."""
     async with living(SimulatedDisk()) as life:
         named = await life.stage("a", [b"a"], [b"b"])
-        await life.staging._copies._turn.acquire()
+        life.hold_copies()
         waiting = asyncio.create_task(life.commit(named))
-        while life.coordinator.committed_epoch("w") is None:
+        while life.coordinator.current.committed_epoch("w") is None:
             await asyncio.sleep(0)
         assert len(life.partitions.kept_producers) == 1
         life.lose()
@@ -106,7 +106,7 @@ async def test_a_decision_on_its_way_is_told_how_it_ends() -> None:
         named = await life.stage("a", [b"a"])
         waiting = asyncio.create_task(life.commit(named))
         await asyncio.sleep(0)
-        assert life.staging._deciding
+        assert life.staging.decisions._deciding
         life.lose()
         with pytest.raises((NotCoordinator, NotLeader)):
             await waiting
@@ -124,9 +124,9 @@ async def test_it_is_read_in_turns_with_others() -> None:
         life.gain()
         await asyncio.sleep(0)
         with pytest.raises(CoordinatorLoading):
-            life.coordinator.committed_epoch("w")
+            life.coordinator.current.committed_epoch("w")
         await life.until_serving()
-        assert life.coordinator.committed_epoch("w") is None
+        assert life.coordinator.current.committed_epoch("w") is None
 
 
 async def test_damage_is_told_and_looked_at_again_by_the_next_leader(
@@ -157,7 +157,7 @@ async def test_damage_is_told_and_looked_at_again_by_the_next_leader(
 async def test_topics_that_somebody_else_made_meanwhile() -> None:
     """Before there are topics every broker may be asked; only their leader keeps anything."""
     async with living(SimulatedDisk()) as life:
-        assert life.coordinator.committed_epoch("w") is None
+        assert life.coordinator.current.committed_epoch("w") is None
         await life.coordinator.make_topics()
         await turns()
         await life.until_serving()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from collections.abc import Iterable
 
 import pytest
 
+from penstock.broker.groups.snapshot import KeyAndValue
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.staging import copy as staged_copy
+from penstock.broker.staging.log import Told
 from penstock.coordination.producers import state as producer_state
 from penstock.coordination.staging.records import NamedAttempt
 from penstock.model.errors import DiskFull, StorageFailed
@@ -18,7 +21,7 @@ from penstock.model.limits import PRODUCER_SILENCE_MS_MAX
 from tests.kit.broker.running import ManualClock, batch
 from tests.kit.broker.staging import Life, living
 from tests.kit.simulated_disk import SimulatedDisk, SimulatedFile
-from tests.unit.broker.staging.test_copy import keep_undone
+from tests.unit.broker.staging.test_copy import Nobody, keep_undone
 
 
 def produce_as(life: Life, *producer_ids: int) -> None:
@@ -26,8 +29,8 @@ def produce_as(life: Life, *producer_ids: int) -> None:
     partition = life.partitions.find("orders", 0)
     for producer_id in producer_ids:
         one = batch([b"other"], producer=(producer_id, 0, 0))
-        partition.append(memoryview(one), staged_copy._Appended(staged_copy._Flying(), 0))
-    life.log.driver.end_turn()
+        partition.append(memoryview(one), Nobody())
+    life.driver.end_turn()
 
 
 async def test_what_is_done_is_forgotten_with_its_producer() -> None:
@@ -58,13 +61,15 @@ async def test_other_producers_do_not_push_out_one_that_is_needed(
         life.partitions.find("orders", 0).producers.expire(clock.time_ms)
         produce_as(life, *range(600, 610))
         crashed = disk.after_crash("kept")
-    real_run, may_copy = staged_copy.Copy.run, asyncio.Event()
+    real_go_on, may_copy = staged_copy.Copy.go_on, asyncio.Event()
 
-    async def run(copy: staged_copy.Copy) -> None:
-        await may_copy.wait()
-        await real_run(copy)
+    def go_on(copy: staged_copy.Copy) -> bool:
+        if may_copy.is_set():
+            return real_go_on(copy)
+        copy._ready(copy)
+        return False
 
-    monkeypatch.setattr(staged_copy.Copy, "run", run)
+    monkeypatch.setattr(staged_copy.Copy, "go_on", go_on)
     async with living(crashed if is_crash else disk, clock) as life:
         produce_as(life, *range(700, 710))
         may_copy.set()
@@ -83,7 +88,7 @@ async def test_retention_on_a_full_disk_leaves_what_tells_how_far_a_copy_came() 
         await life.topics.alter("orders", {"retention_ms": "1000", "segment_ms": "1000"}, [])
         parts = [b"a"], [b"y" * 5000]
         told = [life.start_stage("a", at, part, partition=at) for at, part in enumerate(parts)]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         disk.capacity_bytes = sum(map(len, disk.files().values())) + 2000
         with pytest.raises(DiskFull):
@@ -176,7 +181,7 @@ async def test_what_an_earlier_try_wrote_is_waited_for(monkeypatch: pytest.Monke
     """R-CORE-1: written is not durable, and what is not durable is not readable."""
     async with living(SimulatedDisk()) as life:
         told = [life.start_stage("a", number, [b"a"], partition=number) for number in (0, 1)]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         may_flush = hold_flushes_of("/orders/0/", monkeypatch)
         real_find = life.partitions.find
@@ -196,21 +201,23 @@ async def test_what_an_earlier_try_wrote_is_waited_for(monkeypatch: pytest.Monke
         assert life.values() == life.values(partition=1) == [b"a"]
 
 
-async def test_the_note_that_it_is_done_is_written_again() -> None:
+async def test_the_note_that_it_is_done_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimulatedDisk()
     async with living(disk) as life:
         named = await life.stage("a", [b"x" * 3000])
         real_write = life.log.write
         records: list[object] = []
 
-        def write(what: object) -> object:
+        def write(what: Iterable[KeyAndValue], told: Told) -> None:
             records.append(what)
             if len(records) == 2:
                 raise DiskFull
-            return real_write(what)  # type: ignore[arg-type]
+            real_write(what, told)
 
-        life.log.write = write  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(life.log, "write", write)
         assert (await life.commit(named)).readable
+        life.staging.one_round(is_expiry_due=False)
+        assert len(records) == 2
         assert len(life.table.unfinished()) == 1
         assert life.table.low_offset() == 0, "it is needed until the note is durable"
         life.staging.one_round(is_expiry_due=False)
@@ -222,26 +229,63 @@ async def test_the_next_decision_stands_for_the_note(monkeypatch: pytest.MonkeyP
     disk = SimulatedDisk()
     async with living(disk) as life:
         named = await life.stage("a", [b"a"])
-        real_note = life.staging._copies._note_done
+        real_note = life.staging._copies.note
         keep_undone(life, monkeypatch)
         await life.commit(named)
-        monkeypatch.setattr(life.staging._copies, "_note_done", real_note)
         await life.commit(await life.stage("b", [b"b"], epoch=1), epoch=1)
+        monkeypatch.setattr(life.staging._copies, "note", real_note)
+        life.staging.one_round(is_expiry_due=False)
         await life.until_noted()
     async with living(disk) as life:
         assert life.values() == [b"a", b"b"]
         assert life.staging.committed_epoch("w") == 1
 
 
+async def test_what_is_done_is_noted_together_and_of_each_write_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the next decision of a write says is not said again."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        for write, epochs in (("x", 3), ("y", 1)):
+            for epoch in range(epochs):
+                named = await life.stage("a", [b"a"], epoch=epoch, write=write)
+                await life.commit(named, epoch=epoch, write=write)
+        real_write = life.log.write
+        written: list[list[KeyAndValue]] = []
+
+        def write_down(records: Iterable[KeyAndValue], told: Told) -> None:
+            written.append(list(records))
+            real_write(written[-1], told)
+
+        monkeypatch.setattr(life.log, "write", write_down)
+        await life.until_noted()
+        [noted] = written
+        assert {key for key, _ in noted} == {b"x", b"y"}
+        assert life.partitions.kept_producers == set()
+        assert life.table.low_offset() is None
+
+
+async def test_an_orderly_stop_notes_what_is_done() -> None:
+    """So that the next start need not look for it."""
+    disk = SimulatedDisk()
+    async with living(disk) as life:
+        await life.commit(await life.stage("a", [b"a"]))
+        assert len(life.table.unfinished()) == 1
+    async with living(disk) as life:
+        assert life.table.unfinished() == []
+        assert life.staging.committed_epoch("w") == 0
+
+
 async def test_whoever_does_not_want_to_wait_asks_again() -> None:
     async with living(SimulatedDisk()) as life:
         named = await life.stage("a", [b"a"])
-        await life.staging._copies._turn.acquire()
+        life.hold_copies()
         first = await life.commit(named, max_wait_s=0.01)
         assert (first.already, first.records, first.readable) == (False, 1, False)
         second = await life.commit(named, max_wait_s=0)
         assert (second.already, second.records, second.readable) == (True, 1, False)
-        life.staging._copies._turn.release()
+        life.release_copies()
         assert (await life.commit(named)).readable
         assert life.values() == [b"a"]
 
@@ -250,7 +294,7 @@ async def test_a_copy_that_is_cut_short_by_the_stop_goes_on_at_the_start() -> No
     disk = SimulatedDisk()
     async with living(disk) as life:
         named = await life.stage("a", [b"a"])
-        await life.staging._copies._turn.acquire()
+        life.hold_copies()
         waiting = asyncio.create_task(life.commit(named))
         while life.staging.committed_epoch("w") is None:
             await asyncio.sleep(0)

@@ -7,12 +7,23 @@ import asyncio
 import pytest
 
 from penstock.broker.carrier import destination as staged_destination
+from penstock.broker.partitions.partition import Append
 from penstock.broker.staging import copy as staged_copy
-from penstock.coordination.staging.records import NamedAttempt
-from penstock.model.errors import Busy, UnknownTopic
+from penstock.coordination.staging.records import Decision, NamedAttempt
+from penstock.model.errors import Busy, PenstockError, UnknownTopic
+from penstock.model.limits import COPY_PRODUCER_ID_MIN
 from tests.kit.broker.running import batch
 from tests.kit.broker.staging import Life, living
 from tests.kit.simulated_disk import SimulatedDisk
+
+
+class Nobody(Append):
+    """Who is told nothing."""
+
+    __slots__ = ()
+
+    def finished(self, error: PenstockError | None) -> None:
+        assert error is None
 
 
 async def test_attempts_in_the_order_they_are_named_and_batches_as_they_were_staged() -> None:
@@ -24,7 +35,7 @@ async def test_attempts_in_the_order_they_are_named_and_batches_as_they_were_sta
             life.start_stage("a", 2, [b"a2"]),
             life.start_stage("b", 1, [b"y"], partition=1),
         ]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         committed = await life.commit(NamedAttempt("b", 2), NamedAttempt("a", 3))
         assert (committed.already, committed.records, committed.readable) == (False, 6, True)
@@ -51,8 +62,8 @@ async def test_rows_are_not_taken_for_those_of_a_client_that_counts_as_the_broke
         partition = life.partitions.find("orders", 0)
         for producer_id in range(20):
             one = batch([b"other"], producer=(producer_id, 0, 0))
-            partition.append(memoryview(one), staged_copy._Appended(staged_copy._Flying(), 0))
-        life.log.driver.end_turn()
+            partition.append(memoryview(one), Nobody())
+        life.driver.end_turn()
         await life.commit(await life.stage("a", [b"a"]))
         assert life.values() == [b"other"] * 20 + [b"a"]
 
@@ -72,11 +83,29 @@ async def test_what_is_staged_is_written_also_when_the_registry_was_lost() -> No
 
 async def test_a_topic_deleted_under_a_copy_is_passed_over_by_the_next_try() -> None:
     """Whoever committed is told to wait, and not that its write was wrong."""
-    flying = staged_copy._Flying()
-    flying.count(7)
-    staged_copy._Appended(flying, 7).finished(UnknownTopic("It was deleted."))
-    with pytest.raises(Busy, match="It was deleted"):
-        await flying.settle(0)
+    async with living(SimulatedDisk()) as life:
+        await life.stage("a", [b"a"])
+        copy = staged_copy.Copy(
+            Decision(
+                write="w",
+                epoch=0,
+                producer_id=COPY_PRODUCER_ID_MIN,
+                attempts=(NamedAttempt("a", 1),),
+                records=1,
+                decided_ms=0,
+                is_last=False,
+                is_done=False,
+            ),
+            [[0]],
+            source=life.log.staged,
+            parts=life.parts,
+            term=life.log.term,
+            ready=lambda _: None,
+        )
+        assert not copy.go_on()
+        copy._landed(7, UnknownTopic("It was deleted."))
+        with pytest.raises(Busy, match="It was deleted"):
+            copy.go_on()
 
 
 async def test_numbers_that_end_begin_again_in_another_epoch(
@@ -132,7 +161,7 @@ async def test_rows_of_a_topic_that_was_deleted_are_dropped(
             life.start_stage("a", 1, [b"b"]),
             life.start_stage("a", 2, [b"c"], topic="doomed"),
         ]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         await life.topics.delete("doomed")
         if makes_anew:
@@ -144,8 +173,11 @@ async def test_rows_of_a_topic_that_was_deleted_are_dropped(
         assert caplog.text.count("was deleted") == 1
 
 
-async def test_a_batch_that_is_there_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of them than a partition remembers of any producer."""
+async def test_a_batch_that_is_there_is_not_written_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More of them than a partition remembers of any producer. The copy ends once, though all of it
+    is there as soon as it begins."""
     disk = SimulatedDisk()
     async with living(disk) as life:
         keep_undone(life, monkeypatch)
@@ -154,6 +186,7 @@ async def test_a_batch_that_is_there_is_not_written_again(monkeypatch: pytest.Mo
     async with living(disk.after_crash("kept")) as life:
         await life.until_noted()
         assert life.values() == [b"%d" % number for number in range(20)]
+        assert caplog.text == ""
 
 
 async def test_others_have_their_turn_between_two_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +220,7 @@ async def test_others_have_their_turn_between_two_chunks(monkeypatch: pytest.Mon
 
 def keep_undone(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is copied is not noted as done, as if a crash came before."""
-    monkeypatch.setattr(life.staging._copies, "_note_done", lambda _: None)
+    monkeypatch.setattr(life.staging._copies, "note", lambda: None)
 
 
 async def test_the_partition_counts_on_for_other_producers() -> None:
@@ -196,7 +229,7 @@ async def test_the_partition_counts_on_for_other_producers() -> None:
         replica = life.partitions.find("orders", 0).replica
         assert replica.high_watermark == 2
         told = life.start_stage("b", 0, [], epoch=1, payload=batch([b"c"], producer=(7, 0, 99)))
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         await life.commit(NamedAttempt("b", 1), epoch=1)
         assert life.values() == [b"a", b"b", b"c"]

@@ -27,7 +27,6 @@ from penstock.model.limits import STAGED_SILENCE_MS_MAX, WRITE_SILENCE_MS_MAX
 from tests.kit.broker.running import ManualClock, batch
 from tests.kit.broker.staging import living
 from tests.kit.simulated_disk import SimulatedDisk
-from tests.unit.broker.staging.test_copies import fail_flushes_of
 
 
 async def test_what_is_staged_is_seen_when_it_is_committed_and_not_before() -> None:
@@ -41,57 +40,6 @@ async def test_what_is_staged_is_seen_when_it_is_committed_and_not_before() -> N
         assert life.staging.committed_epoch("w") == 0
 
 
-async def test_an_epoch_is_committed_once() -> None:
-    """R-SPK-2: whatever a second commit names."""
-    async with living(SimulatedDisk()) as life:
-        first = await life.stage("a", [b"a"], epoch=3)
-        second = await life.stage("b", [b"b"], epoch=3)
-        await life.commit(first, epoch=3)
-        for named in (first, second):
-            again = await life.commit(named, epoch=3)
-            assert (again.already, again.records, again.readable) == (True, 1, True)
-        earlier = await life.commit(second, epoch=2)
-        assert (earlier.already, earlier.records) == (True, 0)
-        assert await life.start_stage("late", 0, [b"late"], epoch=3), "it need not go on"
-        assert life.values() == [b"a"]
-
-
-async def test_two_drivers_at_once() -> None:
-    async with living(SimulatedDisk()) as life:
-        attempts = [await life.stage(name, [name.encode()]) for name in ("a", "b", "c")]
-        outcomes = await asyncio.gather(*(life.commit(one) for one in attempts))
-        assert [outcome.already for outcome in outcomes] == [False, True, True]
-        assert life.values() == [b"a"]
-
-
-async def test_the_epochs_of_a_write_follow_one_another() -> None:
-    async with living(SimulatedDisk()) as life:
-        attempts = [await life.stage("a", [b"%d" % epoch], epoch=epoch) for epoch in range(4)]
-        await asyncio.gather(
-            *(life.commit(named, epoch=epoch) for epoch, named in enumerate(attempts))
-        )
-        assert life.values() == [b"0", b"1", b"2", b"3"]
-
-
-async def test_a_later_epoch_does_not_wait_for_ever() -> None:
-    async with living(SimulatedDisk()) as life:
-        named = await life.stage("a", [b"a"])
-        await life.staging._copies._turn.acquire()
-        await life.commit(named, max_wait_s=0)
-        with pytest.raises(Busy, match="Epoch 0 of 'w' is not written yet"):
-            await life.commit(epoch=1, max_wait_s=0.01)
-        life.staging._copies._turn.release()
-        assert not (await life.commit(epoch=1)).already
-
-
-async def test_an_empty_epoch_costs_one_record() -> None:
-    async with living(SimulatedDisk()) as life:
-        committed = await life.commit(NamedAttempt("idle", 0))
-        assert (committed.already, committed.records, committed.readable) == (False, 0, True)
-        assert life.table.unfinished() == []
-        assert (await life.commit()).already
-
-
 async def test_a_repeated_batch_is_answered_like_the_first() -> None:
     """After a lost connection a client sends again what was not answered."""
     async with living(SimulatedDisk()) as life:
@@ -100,23 +48,11 @@ async def test_a_repeated_batch_is_answered_like_the_first() -> None:
         await asyncio.sleep(0)
         assert not first.done()
         assert not again.done(), "not before it is durable"
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         assert not any(await asyncio.gather(first, again))
         assert not await life.start_stage("a", 0, [b"a"])
         await life.commit(NamedAttempt("a", 1))
         assert life.values() == [b"a"]
-
-
-async def test_what_is_not_durable_is_not_decided() -> None:
-    """A decision must not outlive what it names."""
-    async with living(SimulatedDisk()) as life:
-        await life.stage("first", [b"x"])
-        told = life.start_stage("a", 0, [b"a"])
-        with pytest.raises(StagedBatchesMissing, match="not flushed"):
-            await life.commit(NamedAttempt("a", 1))
-        life.log.driver.end_turn()
-        await told
-        assert not (await life.commit(NamedAttempt("a", 1))).already
 
 
 async def test_a_drop_that_cannot_be_noted_is_an_error() -> None:
@@ -174,7 +110,7 @@ async def test_a_staged_batch_is_never_taken_for_one_of_the_log() -> None:
         payload[:8] = (1).to_bytes(8)
         await life.commit(write="make the topics")
         told = life.start_stage("a", 0, [], payload=payload)
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         [view] = life.batches("__staged")
         [record] = view.records()
@@ -196,16 +132,6 @@ async def test_names_and_numbers_are_checked() -> None:
             life.start_stage("", 0, [b"a"])
         with pytest.raises(InvalidRequest, match="100000 attempts"):
             await life.staging.abort("w", 0, ["a"] * 100_000)
-
-
-async def test_a_commit_of_what_is_not_there_commits_nothing() -> None:
-    async with living(SimulatedDisk()) as life:
-        named = await life.stage("a", [b"a"])
-        with pytest.raises(StagedBatchesMissing, match="Attempt b "):
-            await life.commit(named, NamedAttempt("b", 1))
-        assert life.values() == []
-        assert life.staging.committed_epoch("w") is None
-        assert not (await life.commit(named)).already
 
 
 # --- dropped -----------------------------------------------------------------------------------
@@ -294,7 +220,7 @@ async def test_a_full_disk_keeps_nothing_half() -> None:
         room = sum(map(len, disk.files().values()))
         disk.capacity_bytes = room + 20
         told = [life.start_stage("a", number, [b"x"]) for number in (1, 2)]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         for one in told:
             with pytest.raises(DiskFull):
                 await one
@@ -305,44 +231,10 @@ async def test_a_full_disk_keeps_nothing_half() -> None:
         assert life.staging.committed_epoch("w") is None
         disk.capacity_bytes = None
         told = [life.start_stage("a", 1, [b"b"])]
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await asyncio.gather(*told)
         assert not (await life.commit(NamedAttempt("a", 2))).already
         assert life.values() == [b"a", b"b"]
-
-
-async def test_a_decision_of_unknown_fate_ends_in_one_way_or_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After a failed flush nobody knows what a restart will find: until then nothing is promised,
-    and nothing is dropped that a decision may name."""
-    disk = SimulatedDisk()
-    async with living(disk) as life:
-        await life.commit(write="make the topics")
-        named = await life.stage("a", [b"a"])
-        fail_flushes_of("/__writes/", monkeypatch)
-        with pytest.raises(StorageFailed):
-            await life.commit(named)
-        for refused in (
-            life.commit(named),
-            life.commit(epoch=1),
-            life.staging.abort("w", 0, ["a"]),
-        ):
-            with pytest.raises(StorageFailed):
-                await refused
-        with pytest.raises(StorageFailed):
-            life.start_stage("b", 0, [b"b"])
-        with pytest.raises(StorageFailed):
-            life.staging.committed_epoch("w")
-        life.clock.time_ms += STAGED_SILENCE_MS_MAX + 1
-        life.staging.one_round(is_expiry_due=True)
-        assert life.table.low_offset() == 0
-        assert life.values() == []
-        monkeypatch.undo()
-    for persistence in ("lost", "kept"):
-        async with living(disk.after_crash(persistence)) as life:
-            await life.commit(named)
-            assert life.values() == [b"a"]
 
 
 async def test_topics_that_cannot_be_made_are_an_answer() -> None:
@@ -452,7 +344,7 @@ async def test_what_was_staged_goes_on_after_a_crash() -> None:
     async with living(disk.after_crash("lost")) as life:
         assert not await life.start_stage("a", 1, [b"b"]), "it is there"
         told = life.start_stage("a", 2, [b"c"])
-        life.log.driver.end_turn()
+        life.driver.end_turn()
         await told
         await life.commit(NamedAttempt("a", 3))
         assert life.values() == [b"a", b"b", b"c"]

@@ -90,12 +90,17 @@ async def test_a_broker_that_has_not_heard_of_the_topic_yet_is_asked_again(
     admit = StagedAdmission.admit
 
     def not_at_first(
-        self: StagedAdmission, topic: str, partition: int, batch: memoryview, opened_by: Opening
+        self: StagedAdmission,
+        topic: str,
+        partition: int,
+        header: BatchHeader,
+        batch: memoryview,
+        opened_by: Opening,
     ) -> tuple[TopicId, memoryview, BatchHeader]:
         if len(refused) < 2:
             refused.append(topic)
             raise UnknownTopic("There is no such topic.")
-        return admit(self, topic, partition, batch, opened_by)
+        return admit(self, topic, partition, header, batch, opened_by)
 
     monkeypatch.setattr(StagedAdmission, "admit", not_at_first)
     monkeypatch.setattr(delayed, "_NEWS_S", 0)
