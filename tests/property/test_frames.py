@@ -23,10 +23,10 @@ from penstock.protocol.frame import (
     MAGIC,
     VERSION,
     Frame,
-    FrameDecoder,
     encode_head,
     measure,
 )
+from tests.kit.net.frames import FrameDecoder
 
 FRAME_BYTES_MAX = 1000
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from penstock.model.errors import FrameTooLarge, MalformedFrame, UnknownCall, UnsupportedVersion
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import CALLS, error_from
-from penstock.protocol.frame import ERROR_TYPE, FrameDecoder, encode_head
+from penstock.protocol.frame import ERROR_TYPE, encode_head
 from tests.kit.broker.running import batch
+from tests.kit.net.frames import FrameDecoder
 from tests.kit.processes.brokers import BrokerProcess
 
 MIB = 1 << 20

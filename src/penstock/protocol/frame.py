@@ -99,34 +99,6 @@ def encode_head(kind: int, message_id: int, envelope: bytes, payload_bytes: int 
     return _PREFIX.pack(MAGIC, VERSION, kind, message_id, body_bytes, envelope_bytes) + envelope
 
 
-class FrameDecoder:
-    """Bytes in, frames out: for tools, tests and transports without buffers of their own."""
-
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._frame_bytes_max = frame_bytes_max
-        self._buffer = bytearray()
-
-    @property
-    def pending_bytes(self) -> int:
-        """The bytes of a frame that is not whole yet."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        """The frames that `data` completes. After an error the stream cannot be read further."""
-        self._buffer += data
-        frames = []
-        start = 0
-        # Frames point into a copy of what is whole, so that the buffer may shrink behind them.
-        with memoryview(self._buffer) as view:
-            while frame_bytes := measure(view, start, len(view), self._frame_bytes_max):
-                if start + frame_bytes > len(view):
-                    break
-                frames.append(split(memoryview(bytes(view[start : start + frame_bytes]))))
-                start += frame_bytes
-        del self._buffer[:start]
-        return frames
-
-
 def _check_magic(beginning: bytes) -> None:
     if not _MAGIC_BYTES.startswith(beginning):
         raise MalformedFrame(

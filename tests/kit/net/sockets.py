@@ -12,7 +12,8 @@ from penstock.model.errors import PenstockError, ProtocolError
 from penstock.net.channel import Channel, Serve
 from penstock.net.connection import Connection
 from penstock.net.receive_pool import ReceivePool
-from penstock.protocol.frame import Frame, FrameDecoder, encode_head, measure
+from penstock.protocol.frame import Frame, encode_head, measure
+from tests.kit.net.frames import FrameDecoder
 
 WAIT_S = 5.0
 

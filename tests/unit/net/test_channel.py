@@ -45,9 +45,9 @@ from penstock.protocol.frame import (
     MAGIC,
     MESSAGE_ID_MAX,
     VERSION,
-    FrameDecoder,
     encode_head,
 )
+from tests.kit.net.frames import FrameDecoder
 from tests.kit.net.sockets import (
     Held,
     Slice,

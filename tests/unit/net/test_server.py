@@ -19,7 +19,8 @@ from penstock.net.server import Server, ServerConfig, Session
 from penstock.net.sockets import connect
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import FETCH, PING
-from penstock.protocol.frame import FrameDecoder, encode_head
+from penstock.protocol.frame import encode_head
+from tests.kit.net.frames import FrameDecoder
 from tests.kit.net.sockets import FakeClock, Held, frame, read_exactly, read_to_end, turns, until
 
 LOCAL = TcpAddress("127.0.0.1", 0)

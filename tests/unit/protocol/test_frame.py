@@ -13,12 +13,12 @@ from penstock.protocol.frame import (
     HEADER_BYTES,
     MAGIC,
     VERSION,
-    FrameDecoder,
     encode_head,
     measure,
     peek,
     split,
 )
+from tests.kit.net.frames import FrameDecoder
 
 
 def test_the_header_has_twelve_bytes_in_the_published_order() -> None:

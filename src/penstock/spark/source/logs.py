@@ -57,6 +57,8 @@ class BrokerLogs:
     def __init__(self, bootstrap: str) -> None:
         self._client = shared_client(bootstrap)
         self._admin = self._client.admin
+        self.read_range = self._client.read_range
+        self.deletions = self._admin.deleted_topics
 
     def topics(self) -> list[str]:
         return [topic.name for topic in self._admin.list_topics()]
@@ -88,30 +90,8 @@ class BrokerLogs:
         moment = _EPOCH + timedelta(milliseconds=min(timestamp_ms, _TIME_MS_MAX))
         return self._admin.find_offset(topic, partition, moment)
 
-    def read_range(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        *,
-        include_headers: bool = False,
-        producer_times: bool = False,
-    ) -> Iterator[Columns]:
-        return self._client.read_range(
-            topic,
-            partition,
-            start,
-            end,
-            include_headers=include_headers,
-            producer_times=producer_times,
-        )
-
     def removals(self, partition: TopicPartition) -> Sequence[Removal]:
         return self._admin.removals(*partition)
-
-    def deletions(self, topic: str) -> Sequence[DeletedTopic]:
-        return self._admin.deleted_topics(topic)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the place of a group."""

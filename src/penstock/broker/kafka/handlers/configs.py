@@ -36,6 +36,7 @@ from penstock.model.topic_config import with_settings
 from penstock.protocol.kafka.errors import code_of
 from penstock.protocol.kafka.messages import alter_configs as replacing
 from penstock.protocol.kafka.messages import incremental_alter_configs as changing
+from penstock.protocol.kafka.messages.alter_configs import AlterConfigsResourceResponse
 from penstock.protocol.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -195,12 +196,7 @@ async def alter_configs(context: Context, call: Call) -> replacing.AlterConfigsR
             ),
             ResourceType.GROUP: partial(groups.replace, resource.resource_name, given),
         }
-        code, message = await _altered(resource, twice, ways, request.validate_only)
-        responses.append(
-            replacing.AlterConfigsResourceResponse(
-                code, message, resource.resource_type, resource.resource_name
-            )
-        )
+        responses.append(await _altered(resource, twice, ways, request.validate_only))
     return replacing.AlterConfigsResponse(responses=responses)
 
 
@@ -230,12 +226,7 @@ async def incremental_alter_configs(
             ResourceType.BROKER_LOGGER: partial(_alter_loggers, context, resource, operations),
             ResourceType.GROUP: partial(groups.change, resource.resource_name, operations),
         }
-        code, message = await _altered(resource, twice, ways, request.validate_only)
-        responses.append(
-            replacing.AlterConfigsResourceResponse(
-                code, message, resource.resource_type, resource.resource_name
-            )
-        )
+        responses.append(await _altered(resource, twice, ways, request.validate_only))
     return changing.IncrementalAlterConfigsResponse(responses=responses)
 
 
@@ -248,8 +239,13 @@ def _operations(configs: Sequence[changing.AlterableConfig]) -> list[Operation]:
 
 async def _altered(
     resource: _AlteredResource, twice: set[str], ways: Mapping[int, _Alter], validate_only: bool
-) -> tuple[int, str | None]:
+) -> AlterConfigsResourceResponse:
     """Change one resource's settings; an error code, and a sentence where it is one."""
+    response = AlterConfigsResourceResponse(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
     try:
         check_once(_name(resource), twice)
         check_count("settings", len(resource.configs))
@@ -258,8 +254,8 @@ async def _altered(
             raise _no_such_resource(resource)
         await alter(validate_only)
     except PenstockError as error:
-        return code_of(error), error.message
-    return 0, None
+        response.error_code, response.error_message = code_of(error), error.message
+    return response
 
 
 async def _alter_topic(
