@@ -301,18 +301,18 @@ class ShareLog:
 
     def _find_out(self, header: BatchHeader, batch: memoryview, wanted: int) -> _Found | None:
         """What is in a batch; None if it has to be opened in turn first."""
-        found = _Found(header.base_offset, header.next_offset, [], [])
+        first, end = header.base_offset, header.next_offset
         if header.is_control or not header.record_count:
-            found.skipped.append((header.base_offset, header.next_offset))
-        elif not self._is_plain(header, batch):
-            unopened = Unopened(header, batch, partial(self._found_in, wanted))
-            try:
-                opened = unopened.at_once(self._budget)
-            except InvalidBatch:
-                return _closed(header, wanted)
-            if opened is None:
-                self._to_tell = unopened
-            return opened
+            return _Found(first, end, [(first, end)], [])
+        if self._is_plain(header, batch):
+            return _Found(first, end, [], [])
+        unopened = Unopened(header, batch, partial(self._found_in, wanted))
+        try:
+            found = unopened.at_once(self._budget)
+        except InvalidBatch:
+            return _closed(header, wanted)
+        if found is None:
+            self._to_tell = unopened
         return found
 
     def _tell(self, machine: SharePartition, first: int, found: _Found, now_ms: int) -> int | None:

@@ -38,6 +38,9 @@ class Timers:
         return len(self._heap)
 
     def add(self, when_ms: int, first: int, end: int) -> None:
+        """when_ms: 0 where nothing changes by itself."""
+        if when_ms <= 0:
+            return
         heap = self._heap
         heappush(heap, (when_ms, first, end))
         if len(heap) > self._entries_max:

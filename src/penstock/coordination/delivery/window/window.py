@@ -48,7 +48,7 @@ class Window:
         """Go on with what a former leader's state says of the messages up to `end`."""
         first = self.runs.end
         self.runs.append(end, state)
-        self._add_timer(state.until_ms, first, end)
+        self.timers.add(state.until_ms, first, end)
 
     def feed(
         self,
@@ -75,7 +75,7 @@ class Window:
             if first <= each.offset < end and not self._is_done(each.offset):
                 self.deviations.add(each)
                 if each.expires_ms is not None:
-                    self._add_timer(each.expires_ms, each.offset, each.offset + 1)
+                    self.timers.add(each.expires_ms, each.offset, each.offset + 1)
         self._take_up(first, end, now_ms)
         self._drop_done()
 
@@ -111,7 +111,7 @@ class Window:
         nothing else is against it."""
         if until_ms > now_ms:
             self._put(first, end, State(Kind.WAITING, attempts, until_ms=until_ms))
-            self._add_timer(until_ms, first, end)
+            self.timers.add(until_ms, first, end)
             self._expire(first, end, now_ms)
             return
         if end > self.fed:
@@ -149,7 +149,7 @@ class Window:
         """Lease them, let them die, or let them be in doubt for longer."""
         assert state.kind in (Kind.LEASED, Kind.DYING, Kind.IN_DOUBT), state
         self._put(first, end, state)
-        self._add_timer(state.until_ms, first, end)
+        self.timers.add(state.until_ms, first, end)
 
     def finish(self, first: int, end: int) -> None:
         """They are done, which has yet to become durable."""
@@ -201,10 +201,6 @@ class Window:
         return self.deviations.expires_ms(first) == when_ms or any(
             state.until_ms == when_ms for _, _, state in self.runs.pieces(first, end)
         )
-
-    def _add_timer(self, when_ms: int, first: int, end: int) -> None:
-        if when_ms > 0:
-            self.timers.add(when_ms, first, end)
 
     def _needed_timers(self) -> Iterator[Timer]:
         for first, end, state in self.runs:
