@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from penstock.model.ids import BrokerId, TopicId
 from penstock.registry.api import Registry
@@ -118,3 +120,21 @@ async def eventually(holds: Callable[[], object], seconds_max: float = 15) -> No
     while not holds():
         assert time.monotonic() < deadline, "it never came to be"
         await asyncio.sleep(0.01)
+
+
+class Opened(Registry, Protocol):
+    """A registry that is kept elsewhere."""
+
+    async def open(self) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def registered(registry: Opened, broker_id: int) -> AsyncIterator[None]:
+    """It is open, with its broker registered if it has an id."""
+    await registry.open()
+    try:
+        if broker_id:
+            await registry.register_broker(broker(broker_id))
+        yield
+    finally:
+        await registry.close()
