@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 import pytest
 
@@ -27,10 +25,12 @@ from tests.kit.broker.running import (
     RawClient,
     allow_small_segments,
     batch,
-    live_until_crash,
     running,
 )
-from tests.kit.simulated_disk import Persistence, SimulatedDisk
+from tests.kit.crashes import WAYS, Workload, crash_everywhere, found_after
+from tests.kit.simulated_disk import SimulatedDisk
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 # So that a segment holds two batches.
 SEGMENT_BYTES = 1024
@@ -40,10 +40,8 @@ RETENTION_BYTES = 2000
 # What a broker promises to recognise of each producer.
 PRODUCER_WINDOW = 5
 
-Way = Literal["lost", "kept", "some", "process, then machine"]
-# The machine crashes, and the disk keeps of what was not flushed nothing, all or some. Or the
-# process alone, and the machine later.
-WAYS: tuple[Way, ...] = ("lost", "kept", "some", "process, then machine")
+# The process crashes alone, and the machine later: the turn after those of the machine alone.
+PROCESS_TURN = len(WAYS)
 # Each way takes every seventh operation, and no two ways the same: more than half have their turn.
 STRIDE = 7
 
@@ -75,18 +73,18 @@ class Facts:
     committing: dict[str, int] = field(default_factory=dict)
 
 
-class Workload:
+class LifeStory(Workload):
     """Two lives of a broker with everything in them that a client can ask for."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
-        self.disk = disk
+        super().__init__(disk)
         self.facts = Facts()
 
-    async def run(self) -> None:
-        """To the end, or until the disk crashes."""
-        await live_until_crash(self.disk, self._live())
+    async def check(self) -> None:
+        async with broker_on(self.disk) as client:
+            await check(client, self.facts)
 
-    async def _live(self) -> None:
+    async def live(self) -> None:
         await self._first_life()
         await self._second_life()
 
@@ -326,40 +324,19 @@ async def go_on(client: RawClient, facts: Facts) -> None:
 # --- the crashes ---------------------------------------------------------------------------------
 
 
-async def crash(operation: int) -> Workload:
-    workload = Workload(SimulatedDisk())
-    workload.disk.crash_at(operation)
-    await workload.run()
-    return workload
-
-
-async def count_operations() -> int:
-    workload = await crash(0)
-    assert not workload.disk.crashed
-    async with broker_on(workload.disk) as client:
-        await check(client, workload.facts)
-    return len(workload.disk.operations)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-
-
-@pytest.mark.parametrize("turn", range(len(WAYS)))
+@pytest.mark.parametrize("turn", range(PROCESS_TURN + 1))
 async def test_a_crash_at_an_operation(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-STO-6, R-PRO-2, R-DEL-10: at any moment, and whatever the disk kept of what was not
     flushed. Each way to crash has its own sample of the operations."""
     allow_small_segments(monkeypatch)
-    way = WAYS[turn]
-    for operation in range(turn + 1, await count_operations() + 1, STRIDE):
-        workload = await crash(operation)
-        with noting(f"{way}, operation {operation}: {workload.disk.operations[-1]}"):
-            if way == "process, then machine":
-                await check_process_then_machine(workload.disk, workload.facts)
-            else:
-                persistence: Persistence = operation if way == "some" else way
-                await check_machine(workload.disk.after_crash(persistence), workload.facts)
+
+    async def recover(story: LifeStory, operation: int) -> None:
+        if turn == PROCESS_TURN:
+            await check_process_then_machine(story.disk, story.facts)
+        else:
+            await check_machine(found_after(story.disk, turn, operation), story.facts)
+
+    await crash_everywhere(LifeStory, turn, recover, stride=STRIDE)
 
 
 async def check_machine(found: SimulatedDisk, facts: Facts) -> None:
@@ -382,12 +359,3 @@ async def check_process_then_machine(disk: SimulatedDisk, facts: Facts) -> None:
         found = disk.after_crash("lost")
     async with broker_on(found) as client:
         await check(client, facts)
-
-
-@contextlib.contextmanager
-def noting(note: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(note)
-        raise

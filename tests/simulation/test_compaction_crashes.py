@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import logging
 
 import pytest
 
@@ -21,6 +20,7 @@ from penstock.storage.log.log import Log
 from penstock.storage.log.verify import verify
 from penstock.storage.segments.recovery import CLEANED_NAME
 from penstock.storage.segments.segment import rebuild_index
+from tests.kit.crashes import mixed
 from tests.kit.simulated_disk import Operation, Persistence, SimulatedCrash, SimulatedDisk
 from tests.kit.storage.compacting import (
     DELETE_RETENTION_MS,
@@ -34,7 +34,9 @@ from tests.kit.storage.compacting import (
     seal,
 )
 from tests.kit.storage.logs import CONFIG, NOW_MS
-from tests.simulation.test_storage_crashes import columns, mixed
+from tests.simulation.test_storage_crashes import columns
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 PERSISTENCES: list[Persistence] = ["lost", "kept", 1, 2]
 # Operations that change files; each may fail in the middle of a compaction.
@@ -184,11 +186,6 @@ def check_goes_on(log: Log, disk: SimulatedDisk, where: str) -> None:
     assert due(log, cleaned_offset=log.written_offset) is None
     problems = [finding for finding in verify(disk.root) if finding.problem]
     assert not problems, (where, problems)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
 
 
 @pytest.mark.parametrize("persistence", PERSISTENCES)

@@ -29,7 +29,6 @@ from tests.kit.replication.replica import ME, OTHER, THIRD, One, made
 from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.kit.simulation.clusters.copies import Copy
 
-# The disk keeps of what was not flushed nothing, all or some.
 WAYS: tuple[Persistence, ...] = ("lost", "kept", 1, 2, 3)
 MEMBERSHIP = Membership(frozenset({ME, OTHER, THIRD}))
 # Larger than any that the life below comes to.

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,11 +42,12 @@ from penstock.protocol.kafka.messages.sync_group import (
     SyncGroupRequestAssignment,
 )
 from tests.kit.broker.kafka_client import KafkaClient, connect
-from tests.kit.broker.running import live_until_crash, running
-from tests.kit.simulated_disk import Persistence, SimulatedDisk
+from tests.kit.broker.running import running
+from tests.kit.crashes import WAYS, Workload, crash_everywhere, found_after
+from tests.kit.simulated_disk import SimulatedDisk
 
-# The disk keeps of what was not flushed nothing, all or some.
-WAYS = ("lost", "kept", "some")
+pytestmark = pytest.mark.usefixtures("quiet")
+
 SETTINGS: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0, "shutdown_timeout_ms": 10}
 
 
@@ -113,16 +113,18 @@ class Facts:
     deleting: bool = False
 
 
-class Workload:
+class LifeStory(Workload):
+    """Two lives of a broker, and what it was asked for in them."""
+
     def __init__(self, disk: SimulatedDisk) -> None:
-        self.disk = disk
+        super().__init__(disk)
         self.facts = Facts()
 
-    async def run(self) -> None:
-        """To the end, or until the disk crashes."""
-        await live_until_crash(self.disk, self._live())
+    async def check(self) -> None:
+        async with clients_on(self.disk, 1) as ([client], _):
+            await check(client, self.facts)
 
-    async def _live(self) -> None:
+    async def live(self) -> None:
         facts = self.facts
         async with clients_on(self.disk, 3) as (clients, native):
             await native.create("orders", partitions=2)
@@ -300,52 +302,21 @@ async def go_on(client: KafkaClient, facts: Facts) -> None:
 # --- the crashes -------------------------------------------------------------------------------
 
 
-async def crash(operation: int) -> Workload:
-    workload = Workload(SimulatedDisk())
-    workload.disk.crash_at(operation)
-    await workload.run()
-    return workload
-
-
-async def count_operations() -> int:
-    workload = await crash(0)
-    assert not workload.disk.crashed
-    async with clients_on(workload.disk, 1) as ([client], _):
-        await check(client, workload.facts)
-    return len(workload.disk.operations)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-
-
 @pytest.mark.parametrize("turn", range(len(WAYS)))
 async def test_a_crash_at_an_operation(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-DEL-4, R-DEL-10, R-STO-7: at any moment, and whatever the disk kept of what was not
     flushed. Each way to crash has its own sample of the operations."""
     # So that there are snapshots on the way as well.
     monkeypatch.setattr(group_log, "_SNAPSHOT_RECORDS", 4)
-    way = WAYS[turn]
-    for operation in range(turn + 1, await count_operations() + 1, len(WAYS)):
-        workload = await crash(operation)
-        facts = workload.facts
-        with noting(f"{way}, operation {operation}: {workload.disk.operations[-1]}"):
-            persistence: Persistence = operation if way == "some" else way  # type: ignore[assignment]
-            found = workload.disk.after_crash(persistence)
-            if not facts.topic_exists:
-                continue
-            async with clients_on(found, 1) as ([client], _):
-                await check(client, facts)
-                await go_on(client, facts)
-            async with clients_on(found, 1) as ([client], _):
-                await check(client, facts)
 
+    async def recover(story: LifeStory, operation: int) -> None:
+        found, facts = found_after(story.disk, turn, operation), story.facts
+        if not facts.topic_exists:
+            return
+        async with clients_on(found, 1) as ([client], _):
+            await check(client, facts)
+            await go_on(client, facts)
+        async with clients_on(found, 1) as ([client], _):
+            await check(client, facts)
 
-@contextlib.contextmanager
-def noting(note: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(note)
-        raise
+    await crash_everywhere(LifeStory, turn, recover)

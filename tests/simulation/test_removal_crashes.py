@@ -7,7 +7,6 @@ what is called cut off had been written, and the log went on where it says.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,8 +15,11 @@ from penstock.model.removal import Removal, RemovalCause
 from penstock.records.header import check_batch
 from penstock.storage.log.log import Log
 from penstock.storage.log.retention import Outlived, removals
+from tests.kit.crashes import mixed
 from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.kit.storage.logs import CONFIG, NOW_MS, make_batch
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 PERSISTENCES: list[Persistence] = ["lost", "kept", *range(1, 7)]
 
@@ -171,16 +173,6 @@ def crashes(live: Callable[[Life], None], disk: SimulatedDisk, world: World) -> 
     except SimulatedCrash:
         return True
     return False
-
-
-def mixed(persistence: Persistence, operation: int) -> Persistence:
-    """Another seed for each operation, or all of them would draw the same lots."""
-    return 1000 * persistence + operation if isinstance(persistence, int) else persistence
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR)
 
 
 def crashed_first_lives(persistence: Persistence) -> Iterator[tuple[SimulatedDisk, World]]:

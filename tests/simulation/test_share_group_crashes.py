@@ -8,9 +8,6 @@ those who lead its partitions; what was deleted stays deleted; and everybody can
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -20,11 +17,11 @@ from penstock.coordination.group.shared.messages import ShareReset
 from penstock.model.errors import UnknownGroup
 from penstock.protocol import penstock_pb2 as pb
 from tests.kit.broker.groups import Life, living
-from tests.kit.broker.running import live_until_crash
+from tests.kit.crashes import WAYS, Workload, crash_everywhere, found_after
 from tests.kit.models.told_members import share_heartbeat
-from tests.kit.simulated_disk import Persistence, SimulatedDisk
+from tests.kit.simulated_disk import SimulatedDisk
 
-WAYS = ("lost", "kept", "some")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @dataclass
@@ -60,15 +57,18 @@ async def read(life: Life) -> pb.ReadShareResponse:
     return await life.groups_client.questions.read_share(request)
 
 
-class Workload:
+class LifeStory(Workload):
+    """Two lives of a broker, and what it was asked for in them."""
+
     def __init__(self, disk: SimulatedDisk) -> None:
-        self.disk = disk
+        super().__init__(disk)
         self.facts = Facts()
 
-    async def run(self) -> None:
-        await live_until_crash(self.disk, self._live())
+    async def check(self) -> None:
+        async with living(self.disk) as life:
+            await check(life, self.facts)
 
-    async def _live(self) -> None:
+    async def live(self) -> None:
         facts = self.facts
         async with living(self.disk) as life:
             facts.topic_exists = True
@@ -158,51 +158,20 @@ async def go_on(life: Life, facts: Facts) -> None:
     facts.deleting = facts.deleted = False
 
 
-async def crash(operation: int) -> Workload:
-    workload = Workload(SimulatedDisk())
-    workload.disk.crash_at(operation)
-    await workload.run()
-    return workload
-
-
-async def count_operations() -> int:
-    workload = await crash(0)
-    assert not workload.disk.crashed
-    async with living(workload.disk) as life:
-        await check(life, workload.facts)
-    return len(workload.disk.operations)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-
-
 @pytest.mark.parametrize("turn", range(len(WAYS)))
 async def test_a_crash_at_an_operation(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-DEL-3, R-STO-7: at any moment, and whatever the disk kept of what was not flushed."""
     # So that there are snapshots on the way as well.
     monkeypatch.setattr(group_log, "_SNAPSHOT_RECORDS", 4)
-    way = WAYS[turn]
-    for operation in range(turn + 1, await count_operations() + 1, len(WAYS)):
-        workload = await crash(operation)
-        facts = workload.facts
-        with noting(f"{way}, operation {operation}: {workload.disk.operations[-1]}"):
-            persistence: Persistence = operation if way == "some" else way  # type: ignore[assignment]
-            found = workload.disk.after_crash(persistence)
-            if not facts.topic_exists:
-                continue
-            async with living(found) as life:
-                await check(life, facts)
-                await go_on(life, facts)
-            async with living(found) as life:
-                await check(life, facts)
 
+    async def recover(story: LifeStory, operation: int) -> None:
+        found, facts = found_after(story.disk, turn, operation), story.facts
+        if not facts.topic_exists:
+            return
+        async with living(found) as life:
+            await check(life, facts)
+            await go_on(life, facts)
+        async with living(found) as life:
+            await check(life, facts)
 
-@contextlib.contextmanager
-def noting(note: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(note)
-        raise
+    await crash_everywhere(LifeStory, turn, recover)

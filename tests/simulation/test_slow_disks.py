@@ -3,11 +3,9 @@ that came before, longer than an election takes. In virtual time, from a seed.""
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections import deque
 from collections.abc import Callable
-from itertools import count
 
 from penstock.model.ids import PartitionId, TopicId
 from penstock.raft.membership import Membership, Node
@@ -21,6 +19,8 @@ from penstock.replication.replica.replica import Replica
 from penstock.replication.replica.transport import TIMING, Surroundings
 from penstock.storage.log.log import Log, LogConfig
 from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.simulation.timeline import Timeline, VirtualClock
+from tests.kit.simulation.trace import Trace
 
 NODES = [Node(broker, 1) for broker in (1, 2, 3)]
 LOG_CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=1 << 40, index_interval_bytes=4096)
@@ -31,31 +31,23 @@ class World:
     """The time, and what is to happen in it."""
 
     def __init__(self, seed: int, save_ms: int) -> None:
-        self.random = random.Random(seed)
-        self.now = 0
+        self.timeline = Timeline(random.Random(seed), Trace())
+        self.random = self.timeline.random
+        self.clock = VirtualClock(self.timeline, 0)
+        self.later = self.timeline.after
         self.save_ms = save_ms
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
         self.brokers = {node: Broker(self, node) for node in NODES}
 
-    def later(self, delay_ms: int, event: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self.now + delay_ms, next(self._order), event))
+    @property
+    def now(self) -> int:
+        return self.timeline.now_ms
 
     def run(self, is_over: Callable[[], bool], ms_max: int) -> int:
         """The time at which it is over."""
         while not is_over():
             assert self.now < ms_max, f"not over after {ms_max} ms"
-            self.now, _, event = heapq.heappop(self._events)
-            event()
+            self.timeline.step()
         return self.now
-
-    # --- net.clock.Clock -------------------------------------------------------------------------
-
-    def now_ms(self) -> int:
-        return 1_700_000_000_000 + self.now
-
-    def monotonic(self) -> float:
-        return self.now / 1000
 
 
 class Broker:
@@ -75,7 +67,7 @@ class Broker:
             me=self.node,
             driver=self.driver,
             flusher=self,
-            clock=self._world,
+            clock=self._world.clock,
             peers=self.replicas,
             timing=TIMING,
             draw_delay_ms=lambda: self._world.random.randrange(TIMING.election_ms),

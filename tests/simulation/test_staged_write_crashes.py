@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,13 +27,22 @@ from tests.kit.broker.running import (
     RawClient,
     allow_small_segments,
     batch,
-    live_until_crash,
     running,
 )
-from tests.kit.simulated_disk import Persistence, SimulatedDisk
+from tests.kit.crashes import (
+    WAYS,
+    Workload,
+    count_operations,
+    crash_everywhere,
+    crashed,
+    found_after,
+    live_until_crash,
+    noting,
+)
+from tests.kit.simulated_disk import SimulatedDisk
 
-# The disk keeps of what was not flushed nothing, all or some.
-WAYS = ("lost", "kept", "some")
+pytestmark = pytest.mark.usefixtures("quiet")
+
 WRITE = "query"
 TOPICS = {"orders": 2, "bills": 1}
 PLACES = [(topic, number) for topic, count in TOPICS.items() for number in range(count)]
@@ -100,16 +108,18 @@ class Facts:
     committing: Run | None = None
 
 
-class Workload:
+class LifeStory(Workload):
+    """Two lives of a broker, and what it was asked for in them."""
+
     def __init__(self, disk: SimulatedDisk) -> None:
-        self.disk = disk
+        super().__init__(disk)
         self.facts = Facts()
 
-    async def run(self) -> None:
-        """To the end, or until the disk crashes."""
-        await live_until_crash(self.disk, self._live())
+    async def check(self) -> None:
+        async with client_on(self.disk) as client:
+            check_acknowledged(self.facts, await Found.read(client))
 
-    async def _live(self) -> None:
+    async def live(self) -> None:
         async with client_on(self.disk) as client:
             for topic, count in TOPICS.items():
                 await client.create(topic, count)
@@ -282,26 +292,6 @@ async def commit_all_again(client: RawClient, facts: Facts) -> None:
 # --- the crashes -------------------------------------------------------------------------------
 
 
-async def crash(operation: int) -> Workload:
-    workload = Workload(SimulatedDisk())
-    workload.disk.crash_at(operation)
-    await workload.run()
-    return workload
-
-
-async def count_operations() -> int:
-    workload = await crash(0)
-    assert not workload.disk.crashed
-    async with client_on(workload.disk) as client:
-        check_acknowledged(workload.facts, await Found.read(client))
-    return len(workload.disk.operations)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-
-
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that what was staged is let go of on the way, decisions are in several files, and a copy
@@ -317,30 +307,28 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_crash_at_an_operation(turn: int) -> None:
     """R-SPK-2, R-STO-6: at any moment, and whatever the disk kept of what was not flushed. Each way
     to crash has its own sample of the operations; the driver commits again, or runs again."""
-    way = WAYS[turn]
-    for operation in range(turn + 1, await count_operations() + 1, len(WAYS)):
-        workload = await crash(operation)
-        facts = workload.facts
-        with noting(f"{way}, operation {operation}: {workload.disk.operations[-1]}"):
-            persistence: Persistence = operation if way == "some" else way  # type: ignore[assignment]
-            found = workload.disk.after_crash(persistence)
-            if not facts.topics_exist:
-                continue
-            async with client_on(found) as client:
-                await go_on(client, facts, commits_again=operation // len(WAYS) % 2 == 0)
-            async with client_on(found) as client:
-                await commit_all_again(client, facts)
+
+    async def recover(story: LifeStory, operation: int) -> None:
+        found, facts = found_after(story.disk, turn, operation), story.facts
+        if not facts.topics_exist:
+            return
+        async with client_on(found) as client:
+            await go_on(client, facts, commits_again=operation // len(WAYS) % 2 == 0)
+        async with client_on(found) as client:
+            await commit_all_again(client, facts)
+
+    await crash_everywhere(LifeStory, turn, recover)
 
 
 @pytest.mark.usefixtures("small_steps")
 async def test_a_second_crash_while_the_first_is_being_mended() -> None:
     """R-STO-6: the copy that goes on after a crash is cut short as well."""
-    total = await count_operations()
+    total = await count_operations(LifeStory)
     for operation in range(total // 2, total, 7):
-        workload = await crash(operation)
-        facts = workload.facts
+        story = await crashed(LifeStory, operation)
+        facts = story.facts
         for again in (4, 9, 14):
-            disk = workload.disk.after_crash("kept")
+            disk = story.disk.after_crash("kept")
             disk.crash_at(len(disk.operations) + again)
             await live_until_crash(disk, go_on_a_while(disk))
             found = disk.after_crash(operation)
@@ -370,12 +358,3 @@ async def test_what_is_missing_is_never_committed() -> None:
         await stage(client, 0, run.attempts[1])
         await commit(client, run)
         (await Found.read(client)).check_one_run_each_row_once(0, run)
-
-
-@contextlib.contextmanager
-def noting(note: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(note)
-        raise

@@ -7,8 +7,6 @@ rebuilt ones, and the log goes on.
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 from penstock.model.errors import DiskFull
@@ -19,8 +17,11 @@ from penstock.storage.log.start_offset import read_start_offset
 from penstock.storage.log.verify import verify
 from penstock.storage.segments.index import SegmentIndex, read_index
 from penstock.storage.segments.segment import rebuild_index
+from tests.kit.crashes import mixed
 from tests.kit.simulated_disk import Persistence, SimulatedCrash, SimulatedDisk
 from tests.kit.storage.logs import CONFIG, NOW_MS, make_batch, read_all
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 PERSISTENCES: list[Persistence] = ["lost", "kept", *range(1, 9)]
 
@@ -199,16 +200,6 @@ def crash(operation: int) -> Workload:
     with pytest.raises(SimulatedCrash):
         workload.run()
     return workload
-
-
-def mixed(persistence: Persistence, operation: int) -> Persistence:
-    """Another seed for each operation, or all of them would draw the same lots."""
-    return 1000 * persistence + operation if isinstance(persistence, int) else persistence
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR)
 
 
 @pytest.mark.parametrize("persistence", PERSISTENCES)

@@ -16,7 +16,7 @@ from penstock.registry.metaserver.config import parse_meta
 from penstock.registry.metaserver.machine import MetaMachine
 from penstock.registry.metaserver.standalone import StandaloneMetaServer
 from penstock.storage.files.os_files import OsDirectory
-from tests.kit.processes.meta_servers import free_ports
+from tests.kit.net.sockets import free_ports
 from tests.kit.registry.facts import broker, eventually
 
 

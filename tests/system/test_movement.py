@@ -9,8 +9,9 @@ import pytest
 
 import penstock
 from penstock.client.admin.cluster import ClusterStatus, PartitionStatus
+from tests.kit.net.sockets import free_ports
 from tests.kit.processes.cluster import Cluster
-from tests.kit.processes.zookeeper import ZooKeeperServer, free_ports
+from tests.kit.processes.zookeeper import ZooKeeperServer
 from tests.system.movement_support import loaded, until, until_moved
 
 TOPIC = "orders"

@@ -21,10 +21,10 @@ from penstock.net.clock import SystemClock
 from penstock.registry.image import ClusterImage
 from penstock.registry.zookeeper.client import ZooKeeperRegistry
 from penstock.registry.zookeeper.config import ZooKeeperConfig
+from tests.kit.net.sockets import free_ports
 from tests.kit.processes.zookeeper import (
     ZooKeeperEnsemble,
     ZooKeeperServer,
-    free_ports,
     opened,
     quick,
 )

@@ -24,9 +24,9 @@ from penstock.registry.image import TopicImage, placed
 from penstock.registry.zookeeper.client import ZooKeeperRegistry
 from penstock.registry.zookeeper.config import ZooKeeperConfig
 from penstock.registry.zookeeper.session import Operation, OutcomeUnknown
+from tests.kit.net.sockets import free_ports
 from tests.kit.processes.zookeeper import (
     ZooKeeperServer,
-    free_ports,
     opened,
     quick,
     visitor,

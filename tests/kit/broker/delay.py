@@ -5,29 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 
-from penstock.broker.carrier.parts import Channels, NoChannels, Parts
+from penstock.broker.carrier.parts import Channels
 from penstock.broker.delay.coordinator import DelayCoordinator
 from penstock.broker.delay.service import DelayService
 from penstock.broker.delay.store import DelayedStore
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.topics.assignment import Assignment
-from penstock.broker.topics.topics import Topics
 from penstock.coordination.delay.records import DELAYED_TOPIC, Due
-from penstock.model.errors import PenstockError, TopicExists
-from penstock.model.ids import BrokerId
+from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
-from penstock.records import BatchBuilder, Message, decode_messages
+from penstock.records import BatchBuilder
 from penstock.records.header import check_produced, read_header
-from penstock.records.view import batches
-from penstock.registry.embedded import EmbeddedRegistry
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import ThreadFlusher
 from penstock.replication.replica.control import first_of_term
+from tests.kit.broker.ground import Ground
 from tests.kit.broker.openings import ANYBODY, openings_of
-from tests.kit.broker.running import CONFIG, ManualClock, alone
+from tests.kit.broker.running import ManualClock
 from tests.kit.simulated_disk import SimulatedDisk
 
 START_MS = ManualClock().now_ms()
@@ -40,17 +31,14 @@ def waiting_batch(messages: Sequence[tuple[bytes | None, bytes]], codec: int = 0
     return builder.build()
 
 
-@dataclass
-class Life:
+class Life(Ground):
     """One life of the parts of a broker that delayed messages need."""
 
-    coordinator: DelayCoordinator
-    topics: Topics
-    partitions: Partitions
-    clock: ManualClock
-    leaders: Leaders
-    driver: Driver
-    registry: EmbeddedRegistry
+    def __init__(
+        self, disk: SimulatedDisk, clock: ManualClock | None, channels: Channels | None
+    ) -> None:
+        super().__init__(disk, clock)
+        self.coordinator = DelayCoordinator(self.parts_with(channels))
 
     @property
     def service(self) -> DelayService:
@@ -128,19 +116,6 @@ class Life:
         self.driver.end_turn()
         return await told
 
-    def messages(self, topic: str = "orders", partition: int = 0) -> list[Message]:
-        """All that a reader may see."""
-        replica = self.partitions.find(topic, partition).replica
-        data, offset = b"", replica.log.start_offset
-        while offset < replica.high_watermark:
-            part = replica.read(offset, 1 << 24).read()
-            *_, last = batches(part)
-            data, offset = data + part, last.header.next_offset
-        return decode_messages(data, topic, partition, 0)
-
-    def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
-        return [message.value for message in self.messages(topic, partition)]
-
     # --- time ----------------------------------------------------------------------------------
 
     async def advance(self, by_ms: int) -> None:
@@ -213,38 +188,10 @@ async def living(
     disk: SimulatedDisk, clock: ManualClock | None = None, channels: Channels | None = None
 ) -> AsyncIterator[Life]:
     """From start to an orderly stop."""
-    clock = clock or ManualClock()
-    flusher = ThreadFlusher(asyncio.get_running_loop(), 2)
-    flusher.start()
-    driver = Driver()
-    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster", directory=7)
-    partitions = Partitions(disk.root, alone(driver, flusher, clock))
-    me = BrokerId(CONFIG.broker_id)
-    assignment = Assignment(CONFIG, me, registry, partitions)
-    leaders = Leaders(me, registry, partitions, clock)
-    topics = Topics(CONFIG, registry, partitions, assignment, leaders)
-    coordinator = DelayCoordinator(
-        Parts(
-            registry=registry,
-            topics=topics,
-            partitions=partitions,
-            leaders=leaders,
-            channels=channels or NoChannels(),
-            driver=driver,
-            flusher=flusher,
-            clock=clock,
-        )
-    )
-    partitions.begin()
-    await topics.open_all()
-    with contextlib.suppress(TopicExists):
-        await topics.create("orders", 2, {})
-    coordinator.start()
-    life = Life(coordinator, topics, partitions, clock, leaders, driver, registry)
-    try:
-        yield life
-    finally:
-        await coordinator.stop()
-        if not disk.crashed:
-            await partitions.close()
-        flusher.stop()
+    life = Life(disk, clock, channels)
+    async with life.open():
+        life.coordinator.start()
+        try:
+            yield life
+        finally:
+            await life.coordinator.stop()

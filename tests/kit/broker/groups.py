@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -21,40 +21,43 @@ from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_con
 from penstock.broker.groups.log import GroupLog
 from penstock.broker.groups.questions import Questions
 from penstock.broker.groups.snapshot import build_batches
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.topics.assignment import Assignment
-from penstock.broker.topics.topics import Topics
 from penstock.coordination.group.classic.messages import JoinRequest
 from penstock.coordination.group.coordinator import CommitRequest
 from penstock.coordination.group.offsets import CommittedOffset
 from penstock.coordination.group.records import encode_offset
-from penstock.model.errors import PenstockError, TopicExists
-from penstock.model.ids import BrokerId
+from penstock.model.errors import PenstockError
 from penstock.records.header import read_header
-from penstock.registry.embedded import EmbeddedRegistry
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import ThreadFlusher
 from penstock.replication.replica.control import first_of_term
 from penstock.replication.replica.replica import Replica
-from tests.kit.broker.running import CONFIG, ManualClock, alone
+from tests.kit.broker.ground import Ground
+from tests.kit.broker.running import CONFIG, ManualClock
 from tests.kit.simulated_disk import SimulatedDisk, SimulatedFile
 
 
-@dataclass
-class Life:
+class Life(Ground):
     """One life of the parts of a broker that groups need."""
 
+    log: GroupLog
     groups: GroupCoordinator
     groups_client: GroupsClient
-    log: GroupLog
-    topics: Topics
-    partitions: Partitions
-    registry: EmbeddedRegistry
-    clock: ManualClock
-    leaders: Leaders
-    config: BrokerConfig
-    delivery: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(filters=Filters()))
+    delivery: SimpleNamespace
+
+    async def begin(self) -> None:
+        """When the topics are open."""
+        self.log = GroupLog(
+            self.topics,
+            self.partitions,
+            driver=self.driver,
+            flusher=self.flusher,
+            clock=self.clock,
+        )
+        self.groups = GroupCoordinator(
+            coordinator_config(self.config), self.log, registry=self.registry, clock=self.clock
+        )
+        self.delivery = SimpleNamespace(filters=Filters())
+        await self.groups.start()
+        questions = Questions(self.groups, self.registry, self.leaders)
+        self.groups_client = GroupsClient(self.me, self.leaders, NoChannels(), questions)
 
     @property
     def context(self) -> Context:
@@ -161,31 +164,14 @@ async def living(
 ) -> AsyncIterator[Life]:
     """From start to an orderly stop."""
     config: BrokerConfig = replace(CONFIG, **settings)  # type: ignore[arg-type]
-    clock = clock or ManualClock()
-    flusher = ThreadFlusher(asyncio.get_running_loop(), 1)
-    flusher.start()
-    driver = Driver()
-    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster", directory=7)
-    partitions = Partitions(disk.root, alone(driver, flusher, clock))
-    me = BrokerId(config.broker_id)
-    assignment = Assignment(config, me, registry, partitions)
-    leaders = Leaders(me, registry, partitions, clock)
-    topics = Topics(config, registry, partitions, assignment, leaders)
-    partitions.begin()
-    await topics.open_all()
-    with contextlib.suppress(TopicExists):
-        await topics.create("orders", 4, {})
-    log = GroupLog(topics, partitions, driver=driver, flusher=flusher, clock=clock)
-    groups = GroupCoordinator(coordinator_config(config), log, registry=registry, clock=clock)
-    await groups.start()
-    try:
-        client = GroupsClient(me, leaders, NoChannels(), Questions(groups, registry, leaders))
-        yield Life(groups, client, log, topics, partitions, registry, clock, leaders, config)
-    finally:
-        groups.begin_closing()
-        await groups.stop()
-        await partitions.close()
-        flusher.stop()
+    life = Life(disk, clock, config, flush_threads=1)
+    async with life.open(partitions=4):
+        await life.begin()
+        try:
+            yield life
+        finally:
+            life.groups.begin_closing()
+            await life.groups.stop()
 
 
 class Gate:

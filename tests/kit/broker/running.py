@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -194,20 +193,3 @@ async def another_client(broker: Broker) -> AsyncIterator[RawClient]:
         yield RawClient(channel)
     finally:
         channel.close()
-
-
-async def live_until_crash(disk: SimulatedDisk, life: Coroutine[Any, Any, None]) -> None:
-    """Let a broker and its clients live to the end, or until the disk crashes. On a disk that is
-    gone a call may never be answered, and the broker cannot stop in an orderly way: a real one is
-    gone with its machine."""
-    living = asyncio.create_task(life)
-    while not (living.done() or disk.crashed):
-        await asyncio.wait([living], timeout=0.02)
-    while not living.done():
-        await asyncio.wait([living], timeout=0.1)
-        living.cancel()
-    try:
-        await living
-    except (Exception, asyncio.CancelledError):
-        if not disk.crashed:
-            raise

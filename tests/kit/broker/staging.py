@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 
-from penstock.broker.carrier.parts import Channels, NoChannels, Parts
-from penstock.broker.partitions.leaders import Leaders
-from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.carrier.parts import Channels
 from penstock.broker.staging.coordinator import StagingCoordinator
 from penstock.broker.staging.log import StagingLog
 from penstock.broker.staging.service import Staging
-from penstock.broker.topics.assignment import Assignment
-from penstock.broker.topics.topics import Topics
 from penstock.coordination.staging.records import (
     STAGED_TOPIC,
     WRITES_TOPIC,
@@ -22,33 +17,25 @@ from penstock.coordination.staging.records import (
     StagedBatch,
 )
 from penstock.coordination.staging.table import StagedWrites
-from penstock.model.errors import PenstockError, TopicExists
-from penstock.model.ids import BrokerId
+from penstock.model.errors import PenstockError
 from penstock.protocol import penstock_pb2 as pb
-from penstock.records import Message, decode_messages
 from penstock.records.header import check_produced, read_header
-from penstock.records.view import BatchView, batches
-from penstock.registry.embedded import EmbeddedRegistry
-from penstock.replication.disk.driver import Driver
-from penstock.replication.disk.flusher import ThreadFlusher
 from penstock.replication.replica.control import first_of_term
+from tests.kit.broker.ground import Ground
 from tests.kit.broker.openings import ANYBODY, openings_of
-from tests.kit.broker.running import CONFIG, ManualClock, alone, batch
+from tests.kit.broker.running import ManualClock, batch
 from tests.kit.simulated_disk import SimulatedDisk
 
 
-@dataclass
-class Life:
+class Life(Ground):
     """One life of the parts of a broker that staged writes need."""
 
-    coordinator: StagingCoordinator
-    parts: Parts
-    topics: Topics
-    partitions: Partitions
-    clock: ManualClock
-    flusher: ThreadFlusher
-    leaders: Leaders
-    driver: Driver
+    def __init__(
+        self, disk: SimulatedDisk, clock: ManualClock | None, channels: Channels | None
+    ) -> None:
+        super().__init__(disk, clock)
+        self.parts = self.parts_with(channels)
+        self.coordinator = StagingCoordinator(self.parts)
 
     @property
     def staging(self) -> Staging:
@@ -161,25 +148,6 @@ class Life:
         for copy in list(copies._line):
             copies._stand_in_line(copy)
 
-    def batches(self, topic: str = "orders", partition: int = 0) -> list[BatchView]:
-        return list(batches(self._read(topic, partition)))
-
-    def messages(self, topic: str = "orders", partition: int = 0) -> list[Message]:
-        return decode_messages(self._read(topic, partition), topic, partition, 0)
-
-    def _read(self, topic: str, partition: int) -> bytes:
-        """All that a reader may see, of all segments."""
-        replica = self.partitions.find(topic, partition).replica
-        data, offset = b"", replica.log.start_offset
-        while offset < replica.high_watermark:
-            part = replica.read(offset, 1 << 24).read()
-            *_, last = batches(part)
-            data, offset = data + part, last.header.next_offset
-        return data
-
-    def values(self, topic: str = "orders", partition: int = 0) -> list[bytes | None]:
-        return [message.value for message in self.messages(topic, partition)]
-
     # --- as if there were other brokers ----------------------------------------------------------
 
     def lose(self, *topics: str) -> None:
@@ -217,37 +185,11 @@ async def living(
     disk: SimulatedDisk, clock: ManualClock | None = None, channels: Channels | None = None
 ) -> AsyncIterator[Life]:
     """From start to an orderly stop."""
-    clock = clock or ManualClock()
-    flusher = ThreadFlusher(asyncio.get_running_loop(), 2)
-    flusher.start()
-    driver = Driver()
-    registry = EmbeddedRegistry(disk.root, BrokerId(1), "cluster", directory=7)
-    partitions = Partitions(disk.root, alone(driver, flusher, clock))
-    me = BrokerId(CONFIG.broker_id)
-    assignment = Assignment(CONFIG, me, registry, partitions)
-    leaders = Leaders(me, registry, partitions, clock)
-    topics = Topics(CONFIG, registry, partitions, assignment, leaders)
-    parts = Parts(
-        registry=registry,
-        topics=topics,
-        partitions=partitions,
-        leaders=leaders,
-        channels=channels or NoChannels(),
-        driver=driver,
-        flusher=flusher,
-        clock=clock,
-    )
-    coordinator = StagingCoordinator(parts)
-    partitions.begin()
-    await topics.open_all(between=coordinator.begin)
-    with contextlib.suppress(TopicExists):
-        await topics.create("orders", 2, {})
-    await coordinator.start()
-    try:
-        yield Life(coordinator, parts, topics, partitions, clock, flusher, leaders, driver)
-    finally:
-        coordinator.begin_closing()
-        await coordinator.stop()
-        if not disk.crashed:
-            await partitions.close()
-        flusher.stop()
+    life = Life(disk, clock, channels)
+    async with life.open(between=life.coordinator.begin):
+        await life.coordinator.start()
+        try:
+            yield life
+        finally:
+            life.coordinator.begin_closing()
+            await life.coordinator.stop()

@@ -31,6 +31,15 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
+def free_ports(count: int) -> list[int]:
+    """That nobody listens at now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
 def socket_pair(buffer_bytes: int = 0) -> tuple[socket.socket, socket.socket]:
     """Two connected non-blocking sockets, with small kernel buffers where asked for."""
     pair = socket.socketpair()

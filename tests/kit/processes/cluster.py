@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from penstock.broker.config import META, BrokerConfig
@@ -75,12 +74,7 @@ class Cluster:
                 raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.kill_all()
 
     @property

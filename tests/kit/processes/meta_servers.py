@@ -8,14 +8,12 @@ import contextlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from penstock.model.errors import PenstockError
@@ -26,19 +24,12 @@ from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.metaserver.client import MetaRegistry
 from penstock.registry.metaserver.config import MetaConfig, parse_meta
-from tests.kit.registry.facts import broker
+from tests.kit.net.sockets import free_ports
+from tests.kit.registry.facts import registered
 
 # A test does not wait for what a person would.
 SESSION_TIMEOUT_MS = 1_500
 PATIENCE_MS = 5_000
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class MetaProcess:
@@ -141,13 +132,8 @@ class MetaQuorum:
             time.sleep(0.02)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is not None:
+    def __exit__(self, *exception: object) -> None:
+        if any(exception):
             for server in self.servers.values():
                 sys.stderr.write((server.folder / "log.txt").read_text()[-3000:])
         for server in self.servers.values():
@@ -176,13 +162,8 @@ class MetaQuorum:
     ) -> AsyncIterator[MetaRegistry]:
         """A registry, with its broker registered if it has an id."""
         registry = MetaRegistry(self.config, f"cluster of {broker_id}", clock=clock)
-        await registry.open()
-        try:
-            if broker_id:
-                await registry.register_broker(broker(broker_id))
+        async with registered(registry, broker_id):
             yield registry
-        finally:
-            await registry.close()
 
 
 async def who_leads(address: str) -> int:

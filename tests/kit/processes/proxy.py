@@ -16,7 +16,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from glob import glob
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 Name = int | str
@@ -48,12 +47,7 @@ class Network:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SECONDS_MAX)

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient
@@ -21,17 +20,10 @@ from penstock.cli.local_cluster.zookeeper import zookeeper_command
 from penstock.net.clock import Clock
 from penstock.registry.zookeeper.client import ZooKeeperRegistry
 from penstock.registry.zookeeper.config import ZooKeeperConfig, parse_zookeeper
-from tests.kit.registry.facts import broker
+from tests.kit.net.sockets import free_ports
+from tests.kit.registry.facts import registered
 
 START_SECONDS_MAX = 60
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class ZooKeeperServer:
@@ -54,12 +46,7 @@ class ZooKeeperServer:
         self.wait()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.kill()
 
     def start(self) -> None:
@@ -141,12 +128,7 @@ class ZooKeeperEnsemble:
             server.wait()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for server in self.servers:
             server.kill()
 
@@ -163,13 +145,8 @@ async def opened(
 ) -> AsyncIterator[ZooKeeperRegistry]:
     """A registry, with its broker registered if it has an id."""
     registry = ZooKeeperRegistry(config, f"cluster of {broker_id}", clock=clock)
-    await registry.open()
-    try:
-        if broker_id:
-            await registry.register_broker(broker(broker_id))
+    async with registered(registry, broker_id):
         yield registry
-    finally:
-        await registry.close()
 
 
 @contextlib.contextmanager

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 from penstock.model.ids import BrokerId, TopicId
 from penstock.registry.api import Registry
 from penstock.registry.facts import Change, Facts, Move, RegisterBroker, Replicas, apply
 from penstock.registry.image import BrokerImage, ClusterImage, TopicImage, placed
+from penstock.registry.metaserver.client import MetaRegistry
+from penstock.registry.zookeeper.client import ZooKeeperRegistry
 
 Topics = Mapping[str, Sequence[Replicas]]
 
@@ -117,3 +120,17 @@ async def eventually(holds: Callable[[], object], seconds_max: float = 15) -> No
     while not holds():
         assert time.monotonic() < deadline, "it never came to be"
         await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def registered(
+    registry: MetaRegistry | ZooKeeperRegistry, broker_id: int
+) -> AsyncIterator[None]:
+    """It is open, with its broker registered if it has an id."""
+    await registry.open()
+    try:
+        if broker_id:
+            await registry.register_broker(broker(broker_id))
+        yield
+    finally:
+        await registry.close()

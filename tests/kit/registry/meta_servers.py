@@ -6,8 +6,6 @@ lost where a test cuts the way; jobs of the disk take one too. Brokers are calls
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +32,8 @@ from penstock.replication.replica.replica import Replica
 from penstock.replication.replica.transport import TIMING, Surroundings
 from penstock.storage.log.log import Log, LogConfig
 from tests.kit.simulated_disk import SimulatedDisk
+from tests.kit.simulation.timeline import Timeline, VirtualClock
+from tests.kit.simulation.trace import Trace
 
 META = PartitionId(TopicId("0" * 32), 0)
 LOG_CONFIG = LogConfig(segment_bytes=1 << 24, segment_ms=1 << 40, index_interval_bytes=4096)
@@ -104,7 +104,7 @@ class Host:
             me=self.node,
             driver=self.driver,
             flusher=self,
-            clock=quorum,
+            clock=quorum.clock,
             peers=self.replicas,
             timing=TIMING,
             draw_delay_ms=lambda: quorum.random.randrange(TIMING.election_ms),
@@ -121,7 +121,7 @@ class Host:
             around=around,
         )
         machine = MetaMachine(
-            folder, replica, self, quorum, snapshot_changes=quorum.snapshot_changes
+            folder, replica, self, quorum.clock, snapshot_changes=quorum.snapshot_changes
         )
         addresses = {node.broker: f"127.0.0.1:{7000 + node.broker}" for node in quorum.hosts}
         self.service = MetaService(
@@ -229,48 +229,35 @@ class Host:
 
 
 class Quorum:
-    """The servers, the time and the ways between them. A Clock."""
+    """The servers, the time and the ways between them."""
 
     def __init__(self, servers: int = 3, *, snapshot_changes: int = 10_000, seed: int = 1) -> None:
-        self.time_ms = 1_000_000
-        self.random = random.Random(seed)
+        self.timeline = Timeline(random.Random(seed), Trace())
+        self.timeline.run_until(1_000_000)
+        self.random = self.timeline.random
+        self.clock = VirtualClock(self.timeline, 0)
+        self.after = self.timeline.after
+        self.run = self.timeline.run_for
         self.snapshot_changes = snapshot_changes
         self.cut: set[tuple[int, int]] = set()
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = itertools.count()
         self.hosts: dict[Node, Host] = {}
         for number in range(1, servers + 1):
             self.hosts[Node(number, 0)] = Host(self, number)
         for host in self.hosts.values():
             host.start()
 
-    # --- net.clock.Clock -------------------------------------------------------------------------
-
-    def monotonic(self) -> float:
-        return self.time_ms / 1000
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
     # --- time ------------------------------------------------------------------------------------
 
-    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self.time_ms + delay_ms, next(self._order), action))
-
-    def run(self, for_ms: int) -> None:
-        end_ms = self.time_ms + for_ms
-        while self._events and self._events[0][0] <= end_ms:
-            self.time_ms, _, action = heapq.heappop(self._events)
-            action()
-        self.time_ms = end_ms
+    @property
+    def time_ms(self) -> int:
+        return self.timeline.now_ms
 
     def run_until(self, holds: Callable[[], object], ms_max: int = 20_000) -> None:
         end_ms = self.time_ms + ms_max
         while not holds():
-            assert self._events, "nothing is left to happen"
-            assert self._events[0][0] <= end_ms, "it never came to be"
-            self.time_ms, _, action = heapq.heappop(self._events)
-            action()
+            assert self.timeline.next_ms is not None, "nothing is left to happen"
+            assert self.timeline.next_ms <= end_ms, "it never came to be"
+            self.timeline.step()
 
     def carry(self, parcel: Parcel) -> None:
         way = (parcel.sender.broker, parcel.receiver.broker)

@@ -48,12 +48,16 @@ class Timeline:
 
         self.after(self.random.randrange(interval_ms), again)
 
+    def step(self) -> None:
+        """Whatever comes next."""
+        self.now_ms, _, event = heapq.heappop(self._queue)
+        self.events += 1
+        event()
+
     def run_until(self, now_ms: int) -> None:
         queue = self._queue
         while queue and queue[0][0] <= now_ms:
-            self.now_ms, _, event = heapq.heappop(queue)
-            self.events += 1
-            event()
+            self.step()
         self.now_ms = now_ms
 
     def run_for(self, duration_ms: int) -> None:

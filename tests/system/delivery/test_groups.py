@@ -18,9 +18,10 @@ from penstock.client.connection.routes import GROUPS
 from penstock.client.consuming.consumer import Consumer
 from penstock.model.errors import PartitionClaimed, PartitionLost, SubscriptionTaken
 from penstock.model.ids import TopicPartition
+from tests.kit.net.sockets import free_ports
 from tests.kit.processes.brokers import BrokerProcess
 from tests.kit.processes.cluster import Cluster
-from tests.kit.processes.zookeeper import ZooKeeperServer, free_ports
+from tests.kit.processes.zookeeper import ZooKeeperServer
 from tests.system.clients import PATIENCE_S, read
 from tests.system.delivery.members import MemberProcess, until
 
