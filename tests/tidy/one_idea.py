@@ -45,7 +45,7 @@ SEVERAL: Final = {
     "broker.partitions.partition.Partition": "Admission, producers and readers of a partition.",
     "broker.partitions.partitions.Partitions": "The table of partitions, and how they are opened.",
     "client.client.Client": "The verbs, and the connection that they share.",
-    "client.consuming.membership.GroupMembership": "Heartbeats, and what is held.",
+    "client.consuming.membership.GroupMembership": "Heartbeats, and how long they may be missing.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "registry.metaserver.client.MetaRegistry": "What a registry offers, and the session behind it.",
     "registry.zookeeper.client.ZooKeeperRegistry": (
