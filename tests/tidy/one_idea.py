@@ -42,7 +42,7 @@ SEVERAL: Final = {
     "broker.delivery.shared.partitions.Shares": "The table of shares, and how they are opened.",
     "broker.groups.coordinator.GroupCoordinator": "The seat at a topic, and the groups in it.",
     "client.client.Client": "The verbs, and the connection that they share.",
-    "client.consuming.membership.GroupMembership": "Heartbeats, and what is held.",
+    "client.consuming.membership.GroupMembership": "Heartbeats, and how long they may be missing.",
     "client.producing.staged_write.StagedWrite": "Batches on their way, and the attempt's end.",
     "replication.replica.replica.Replica": "A copy that is alone, and one that has peers.",
 }

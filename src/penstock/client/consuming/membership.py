@@ -1,8 +1,8 @@
-"""A consumer as a member of its group: it says that it lives, and reads what the group gives it.
+"""A consumer as a member of its group: it says that it lives, and hears what the group gives it.
 
-The coordinator decides who reads what (R-DEL-4); this follows. The invariants: a partition that is
-to be given up is not read any more, and what was acknowledged of it is committed, before the group
-is told that it is free; nothing is read that the group did not give, or may have given to others.
+The coordinator decides who reads what (R-DEL-4); `given` follows. The invariants: whoever the group
+may have taken for dead has lost everything, and joins again; and what was said or heard by a
+heartbeat that may be lost is said and heard again.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from penstock.client.concurrency.callbacks import tell
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import GROUPS, Routes
+from penstock.client.consuming.given import GivenPartitions
 from penstock.client.consuming.partitions import OwnPartitions
 from penstock.client.consuming.settings import ConsumerConfig
-from penstock.client.consuming.starts import Start
 from penstock.client.reading.missing_topics import MissingTopics
 from penstock.model.errors import (
     FencedMemberEpoch,
@@ -37,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 # How long a member may take to give partitions up: what its user does about it, and a commit.
 REBALANCE_TIMEOUT_MS: Final = 60_000
-# Who leaves, or gives something up, waits no longer for a coordinator that is gone.
-PATIENCE_S: Final = 5.0
+# Who leaves waits no longer for a coordinator that is gone.
+_PATIENCE_S: Final = 5.0
 # A heartbeat that is not answered within this time is tried with another broker.
 _ANSWER_S_MAX: Final = 5.0
 # Who has crashed holds its instance id until it is given up, and the one that comes instead waits.
@@ -76,8 +75,6 @@ class GroupMembership:
         self._topics = topics
         self._manual = settings.manual(topics)
         self._settings = settings
-        self._own = own
-        self._changing = changing
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self._scope = TaskScope()
@@ -85,18 +82,9 @@ class GroupMembership:
         self.epoch = _JOIN_EPOCH
         """Which the group gave it last."""
         self._may_be_member = False
-        # What the group says that this may read; what of it is about to be read, and is owned until
-        # it is known not to be; and what of that was taken away, since others may have it since.
-        self._told: frozenset[TopicPartition] = frozenset()
-        self._taking: frozenset[TopicPartition] = frozenset()
-        self._withdrawn: set[TopicPartition] = set()
-        # Lost without having been given up, and not told to the user yet.
-        self._lost: list[TopicPartition] = []
         # Whether the group is to be told everything, and to tell everything: an answer may be lost,
         # or what it said.
         self._must_say_all = True
-        # How many partitions each topic had at first: later ones are read from their beginning.
-        self._counts: Mapping[str, int] = {}
         self._interval_s = 1.0
         # When the last heartbeat that was answered was sent, and by which channel; from then on the
         # group waits for the next, less long where it has seen the connection end.
@@ -110,7 +98,9 @@ class GroupMembership:
         self._missing = MissingTopics(
             routes, config.backoff, settings.on_missing_topic, self._has_reason.set
         )
-        self._has_news = asyncio.Event()  # what it has is not what it is told to have
+        self._given = GivenPartitions(
+            self.member_id, settings, own, changing, config.backoff, self._has_reason.set
+        )
         self._renewals: list[asyncio.Future[None]] = []
 
     # --- coming and going ----------------------------------------------------------------------
@@ -122,20 +112,19 @@ class GroupMembership:
             # What is claimed must be there; what is subscribed to the group assigns when it comes.
             await self._missing.found()
             there = await self._missing.look(self._topics)
-        self._counts = {route.topic: route.partition_count for route in there}
+        self._given.counts = {route.topic: route.partition_count for route in there}
         self._routes.watch(self._on_connection_end)
         self._is_watching = True
         try:
             await self._join()
             self._scope.start(self._stay(), name=f"heartbeats for {self._group}")
-            await self._reconcile()
+            await self._given.reconcile()
         except BaseException:
-            # Whoever starts it again joins again, and who joins has nothing.
-            self._own.remove(self._own.partitions)
-            self._hear(frozenset())
+            # Whoever starts it again joins again.
+            self._given.forget()
             await self.leave()
             raise
-        self._scope.start(self._follow(), name=f"assignments of {self._group}")
+        self._scope.start(self._given.follow(), name=f"assignments of {self._group}")
 
     async def leave(self) -> None:
         """Nothing is read for the group any more. What is to be committed has been."""
@@ -153,7 +142,7 @@ class GroupMembership:
         is_static = self._settings.instance_id is not None
         request = self._request(_TEMPORARY_LEAVE_EPOCH if is_static else _LEAVE_EPOCH)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(_PATIENCE_S):
                 channel = await self._routes.coordinator(GROUPS)
                 await channel.call(GROUP_HEARTBEAT, request, timeout_s=self._answer_s)
         except (TimeoutError, PenstockError) as error:
@@ -243,10 +232,7 @@ class GroupMembership:
         self._lost_s = min(answer.lost_ms / 1000 or self._session_s, self._session_s)
         self._heard_at_s, self._channel = sent_at_s, channel
         self._watch_silence()
-        if answer.has_assignment:
-            self._hear(frozenset(partitions_given(answer.assignment)))
-        if self._told != set(self._own.partitions):
-            self._has_news.set()
+        self._given.hear(partitions_given(answer.assignment) if answer.has_assignment else None)
         self._resolve(None)
 
     def _request(self, epoch: int) -> pb.GroupHeartbeatRequest:
@@ -256,7 +242,7 @@ class GroupMembership:
             member_id=self.member_id,
             member_epoch=epoch,
             client_name=self._name,
-            owned=_owned(self._taking.union(self._own.partitions)),
+            owned=_owned(self._given.owned),
         )
         if settings.instance_id is not None:
             request.instance_id = settings.instance_id
@@ -281,94 +267,10 @@ class GroupMembership:
             else:
                 waiting.set_exception(error)
 
-    # --- what is read --------------------------------------------------------------------------
-
-    async def _follow(self) -> None:
-        """Do as the group says, until it is cancelled."""
-        failures = 0
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            try:
-                async with self._changing:
-                    await self._reconcile()
-                failures = 0
-            except PenstockError as error:
-                failures += 1
-                logger.warning("%s cannot read what it was given: %s", self.member_id, error)
-                await asyncio.sleep(self._backoff.wait_s(failures))
-                self._has_news.set()
-
-    async def _reconcile(self) -> None:
-        """Give up what is somebody else's, then take what is ours. Under `changing`."""
-        if self._lost:
-            lost, self._lost = self._lost, []
-            await tell(self._changing, self._settings.on_revoked, lost)
-        revoked = [each for each in self._own.partitions if each not in self._told]
-        if revoked:
-            await self._give_up(revoked)
-        given = [each for each in self._told if each not in self._own]
-        if given:
-            await self._take(sorted(given))
-        if self._told != set(self._own.partitions):
-            self._has_news.set()
-
-    async def _give_up(self, partitions: list[TopicPartition]) -> None:
-        own = self._own
-        own.hold(partitions)
-        await tell(self._changing, self._settings.on_revoked, partitions)
-        assert own.committer is not None
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await own.committer.commit()
-        except (TimeoutError, PenstockError) as error:
-            logger.warning(
-                "%s gives up %s without having committed its place there: %s",
-                self.member_id,
-                ", ".join(f"{topic}-{number}" for topic, number in partitions),
-                error,
-            )
-        own.remove(partitions)
-        self._has_reason.set()
-
-    async def _take(self, partitions: list[TopicPartition]) -> None:
-        starts: dict[TopicPartition, Start] = {
-            each: self._settings.start
-            if each.partition < self._counts.get(each.topic, 0)
-            else "earliest"
-            for each in partitions
-        }
-        self._withdrawn.clear()
-        self._taking = frozenset(partitions)
-        try:
-            added = await self._own.add(starts, keeps_starts=True)
-        finally:
-            self._taking = frozenset()
-        # Where they begin may have been found out before others had them: not to be read at all.
-        withdrawn = self._withdrawn.intersection(added)
-        if withdrawn:
-            self._own.remove(withdrawn)
-            self._has_reason.set()
-        kept = [each for each in added if each not in withdrawn]
-        if kept and self._settings.on_assigned is not None:
-            # Nothing comes before the user knows of it, who may want to begin elsewhere.
-            self._own.hold(kept)
-            await tell(self._changing, self._settings.on_assigned, kept)
-            self._own.release(kept)
-
-    def _hear(self, told: frozenset[TopicPartition]) -> None:
-        self._withdrawn |= self._told - told
-        self._told = told
-
     def _lose_everything(self) -> None:
         """Others may read all of it by now."""
-        lost = self._own.partitions
-        self._own.remove(lost)
-        self._hear(frozenset())
-        self._taking = frozenset()
+        self._given.lose()
         self._must_say_all = True
-        self._lost += lost
-        self._has_news.set()
 
     # --- silence -------------------------------------------------------------------------------
 
@@ -390,7 +292,7 @@ class GroupMembership:
         )
 
     def _on_silence(self, patience_s: float) -> None:
-        if self._own.partitions or self._told:
+        if self._given.is_any:
             logger.warning(
                 "%s stops reading: its group was not to be asked for %g s.",
                 self.member_id,
