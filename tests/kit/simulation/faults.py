@@ -1,8 +1,8 @@
 """What befalls a world, by chance: each fault has a weight, and each run a taste of its own.
 
 Some faults never happen in a run, some all the time, so that runs differ in kind and not only in
-order. Not what the faults do, and not what must hold. The invariant: what mends is always as likely
-as its weight says, so that no run is broken from its beginning to its end.
+order. Not what the faults do, and not what must hold. The invariant: what is in every run is as
+likely as its weight says, so that no run is broken from its beginning to its end.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ class Faults:
         random: Random,
         counts: Counter[str],
         faults: Mapping[str, tuple[int, Fault]],
-        mending: Collection[str],
+        always: Collection[str],
     ) -> None:
-        """faults: the weight of each, and what it does. mending: those that are in every run."""
+        """faults: the weight of each, and what it does. always: those in every run, as what mends
+        has to be."""
         self._random = random
         self._counts = counts
         self._faults = faults
         self._weights = {
-            name: weight * (1 if name in mending else random.choice(_TASTES))
+            name: weight * (1 if name in always else random.choice(_TASTES))
             for name, (weight, _) in faults.items()
         }
 

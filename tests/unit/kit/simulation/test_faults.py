@@ -21,7 +21,7 @@ def counted(seed: int, only: dict[str, int] | None = None) -> Counter[str]:
 
     counts: Counter[str] = Counter()
     table = {name: (10, happens(name)) for name in ("mended", *OTHERS)}
-    faults = Faults(Random(seed), counts, table, mending=("mended",))
+    faults = Faults(Random(seed), counts, table, always=("mended",))
     if only is not None:
         faults.only(only)
     timeline = Timeline(Random(seed), Trace())
