@@ -50,7 +50,7 @@ KEYS = [b"key-%d" % number for number in range(12)]
 # After trouble: longer than leases, doubts and backoffs.
 CALM_S = 6.0
 # And at most so long: an election may take its time on a busy machine.
-DRAIN_S_MAX = 60.0
+DRAIN_S_MAX = 180.0
 Trouble = Callable[[], Awaitable[None]]
 
 
@@ -72,6 +72,11 @@ class MemberProcess:
         self._path = self._folder / f"{self._number}-{len(self._lives)}.jsonl"
         with self._path.open("wb") as output:
             self._process = subprocess.Popen(self._command, stdout=output, cwd=ROOT)
+
+    @property
+    def has_told(self) -> bool:
+        """Whether it was given anything."""
+        return self._path.stat().st_size > 0
 
     def signal(self, number: int) -> None:
         assert self._process is not None
@@ -106,7 +111,7 @@ def _when_s(event: dict[str, Any]) -> float:
     return max(float(event.get(name, 0.0)) for name in ("came_s", "said_s", "told_s", "at_s"))
 
 
-async def publish_steadily(mq: Client, history: DeliveryHistory, ends_s: float) -> None:
+async def publish_steadily(mq: Client, history: DeliveryHistory, over: asyncio.Event) -> None:
     async def publish(key: bytes | None) -> None:
         try:
             receipt = await mq.publish(TOPIC, b"x" * 100, key=key)
@@ -116,7 +121,7 @@ async def publish_steadily(mq: Client, history: DeliveryHistory, ends_s: float) 
 
     chance = random.Random(2)
     async with asyncio.TaskGroup() as group:
-        while time.monotonic() < ends_s:
+        while not over.is_set():
             for _ in range(10):
                 group.create_task(publish(chance.choice(KEYS) if history.is_ordered else None))
             await asyncio.sleep(0.05)
@@ -135,9 +140,8 @@ async def drain(mq: Client, history: DeliveryHistory) -> None:
     ) as consumer:
         last_s = time.monotonic()
         ends_s = last_s + DRAIN_S_MAX
-        while time.monotonic() < ends_s:
-            if time.monotonic() > last_s + CALM_S and not (await mq.groups.describe(GROUP)).lag:
-                break
+        while time.monotonic() < last_s + CALM_S or (await mq.groups.describe(GROUP)).lag:
+            assert time.monotonic() < ends_s, "the group is not done with everything"
             messages = await consumer.fetch(timeout_s=1.0)
             came_s = time.monotonic()
             for message in messages:
@@ -198,12 +202,16 @@ async def live(
     history = DeliveryHistory(ATTEMPTS_MAX, is_ordered)
     async with penstock.connect(bootstrap) as mq:
         await mq.admin.create_topic(TOPIC, partitions=1, replicas=replicas)
-        ends_s = time.monotonic() + TROUBLE_S
+        over = asyncio.Event()
         async with (
             members(bootstrap, folder, is_ordered=is_ordered) as processes,
             asyncio.TaskGroup() as group,
         ):
-            group.create_task(publish_steadily(mq, history, ends_s))
+            group.create_task(publish_steadily(mq, history, over))
+            async with asyncio.timeout(DRAIN_S_MAX):
+                while not all(process.has_told for process in processes):
+                    await asyncio.sleep(0.1)
+            ends_s = time.monotonic() + TROUBLE_S
             while time.monotonic() < ends_s:
                 await asyncio.sleep(1.0)
                 one = chance.choice(processes)
@@ -216,6 +224,7 @@ async def live(
                     one.signal(signal.SIGSTOP)
                     await asyncio.sleep(LEASE_MS / 1000 * 1.3)
                     one.signal(signal.SIGCONT)
+            over.set()
         await drain(mq, history)
         history.dead = await dead_letters(mq)
     for process in processes:
