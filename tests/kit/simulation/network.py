@@ -23,14 +23,20 @@ class Network:
     """Of one run."""
 
     def __init__(
-        self, timeline: Timeline, *, keeps_order: bool = True, overtaking: float = 0.0
+        self,
+        timeline: Timeline,
+        *,
+        keeps_order: bool = True,
+        delay_ms_max: int = GOOD_DELAY_MS_MAX,
+        overtaking: float = 0.0,
     ) -> None:
         """keeps_order: of what is carried loosely only the late ones are overtaken; or else it is
-        as chance has it. overtaking: how often something is late where nothing is wrong."""
+        as chance has it. The others: how late things are, and how often far later, where nothing
+        is wrong."""
         self._timeline = timeline
         self._random = timeline.random
         self._keeps_order = keeps_order
-        self._good_overtaking = overtaking
+        self._good = (delay_ms_max, overtaking)
         # From, to.
         self.cuts: set[tuple[int, int]] = set()
         # When the last thing on a link arrives.
@@ -44,8 +50,7 @@ class Network:
 
     def make_better(self) -> None:
         self.loss = self.doubling = self.damage = 0.0
-        self.overtaking = self._good_overtaking
-        self.delay_ms_max = GOOD_DELAY_MS_MAX
+        self.delay_ms_max, self.overtaking = self._good
 
     # --- who hears whom --------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+import uvloop
+
 import penstock
 from penstock.records import Message
 
@@ -124,6 +126,8 @@ def main(address: str, kind: str, mode: str) -> None:
     match kind:
         case "main" | "child":
             asyncio.run(serve(address, shared=shared, is_child=kind == "child"))
+        case "main, uvloop":
+            uvloop.run(serve(address, shared=shared))
         case "beside a loop":
             asyncio.run(serve_beside_a_loop(address, shared=shared))
         case "runs":

@@ -17,6 +17,8 @@ import penstock.testing
 SCRIPT = Path(__file__).parent / "serving_script.py"
 SECONDS_MAX = 60
 MESSAGES = 12
+# What a shell without job control starts with & begins like this, as in many an entrypoint.
+WITHOUT_INTERRUPTS = ("/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh")
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +49,11 @@ def left(address: str) -> Iterator[list[int]]:
             mq.groups.delete(group)
 
 
-def ended(address: str, kind: str, mode: str, number: int | None) -> tuple[int, str, str]:
+def ended(
+    address: str, kind: str, mode: str, number: int | None, under: tuple[str, ...] = ()
+) -> tuple[int, str, str]:
     """Exit code, output and errors of a worker that was sent the signal at its first message."""
-    command = [sys.executable, str(SCRIPT), address, kind, mode]
+    command = [*under, sys.executable, str(SCRIPT), address, kind, mode]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as worker:
@@ -91,6 +95,19 @@ def test_it_finishes_what_is_under_way_and_returns(
 ) -> None:
     """R-DEL-3: nothing is handled twice, and no attempt is lost."""
     code, output, errors = ended(address, kind, mode, number)
+    assert (code, errors) == (0, "")
+    assert output.endswith("returned\n")
+    assert output.count("begun") == output.count("done") <= MESSAGES - 3
+    take_over(address, mode, left)
+    assert left == [1] * (MESSAGES - output.count("done"))
+
+
+@pytest.mark.parametrize("kind", ["main", "main, uvloop"])
+def test_it_does_so_too_where_interrupts_are_ignored(
+    address: str, left: list[int], kind: str, mode: str
+) -> None:
+    """R-DEL-3: asyncio does not handle SIGINT then; the program has its end all the same."""
+    code, output, errors = ended(address, kind, mode, signal.SIGTERM, WITHOUT_INTERRUPTS)
     assert (code, errors) == (0, "")
     assert output.endswith("returned\n")
     assert output.count("begun") == output.count("done") <= MESSAGES - 3

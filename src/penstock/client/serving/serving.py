@@ -182,8 +182,8 @@ async def serve(
 ) -> None:
     """Handle messages until this is cancelled or asked to end, or reading or acknowledging fails.
 
-    Either takes nothing new, lets handlers that are at work come to their end for a while, and cuts
-    off the rest, whose messages a shared group gets back.
+    Either takes nothing new and tries nothing again, lets handlers that are at work come to their
+    end for a while, and cuts off the rest, whose messages a shared group gets back.
     """
     ending = ending or Ending()
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -220,6 +220,8 @@ class _Serving:
         )
         self._failing = Failing(config.failing_pause_ms_max / 1000)
         self._tasks: set[asyncio.Task[None]] = set()
+        # Those of them that are not at work, but wait to try their message again.
+        self._resting: set[asyncio.Task[Any]] = set()
         self._has_room = asyncio.Event()
         self._has_room.set()
         # Who takes messages, as long as somebody does; and by what acknowledging failed, if it did.
@@ -245,6 +247,8 @@ class _Serving:
 
     async def finish(self) -> None:
         self._runner = None
+        for task in self._resting:
+            task.cancel()
         try:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._config.finish_timeout_ms / 1000)
@@ -309,11 +313,23 @@ class _Serving:
                 if attempt >= self._config.attempts:
                     await self._settle(message.reject(reason))
                     return
-            await asyncio.sleep(self._backoff.wait_s(attempt))
-            await self._failing.wait()
+            if self._runner is None:
+                return  # whoever has the partition next tries it
+            await self._rest(attempt)
             attempt += is_attempt
         self._failing.handled()
         await self._settle(message.ack())
+
+    async def _rest(self, attempt: int) -> None:
+        """Between this attempt and the next; it is cancelled where there is to be none."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._resting.add(task)
+        try:
+            await asyncio.sleep(self._backoff.wait_s(attempt))
+            await self._failing.wait()
+        finally:
+            self._resting.discard(task)
 
     async def _settle(self, settling: Awaitable[object]) -> None:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
 import signal
 import threading
@@ -84,12 +85,15 @@ def told_before(*, is_last_word: bool) -> bool:
     return False  # the program handles it itself by now
 
 
-def is_main_task(task: asyncio.Task[Any] | None) -> bool:
-    """Whether `asyncio.run` waits for this task, so that the program ends with it."""
-    handler = signal.getsignal(signal.SIGINT)
-    if handler == _on_signal:
-        handler = _before.get(signal.SIGINT)
-    return isinstance(handler, functools.partial) and handler.keywords.get("main_task") is task
+def is_main_task(task: asyncio.Task[Any]) -> bool:
+    """Whether `asyncio.run` waits for this task, which is the one that asks, so that the program
+    ends with it."""
+    # The handler of SIGINT would say it too, but there is none where interrupts are ignored, as in
+    # what a shell without job control starts with `&`, or are the program's own affair.
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not asyncio.Runner.run.__code__:
+        frame = frame.f_back
+    return frame is not None and frame.f_locals.get("task") is task
 
 
 def _send_again() -> None:

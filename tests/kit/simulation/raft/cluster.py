@@ -36,6 +36,7 @@ from tests.kit.simulation.wording import describe
 TIMING = Timing(election_ms=300, retry_ms=100)
 TICK_MS = 20
 HEARTBEAT_MS = 60
+GOOD_DELAY_MS_MAX = 20
 GOOD_DISK_DELAY_MS_MAX = 10
 
 
@@ -351,7 +352,9 @@ class Cluster:
     ) -> None:
         self.timeline = timeline
         self.random = timeline.random
-        self.network = Network(timeline, keeps_order=False, overtaking=0.1)
+        self.network = Network(
+            timeline, keeps_order=False, delay_ms_max=GOOD_DELAY_MS_MAX, overtaking=0.1
+        )
         self.observer = observer
         # How often a node crashes right after it said something.
         self.brittleness = 0.0

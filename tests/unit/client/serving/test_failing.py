@@ -124,3 +124,22 @@ async def test_a_bad_message_has_all_its_attempts_beside_those_that_all_had() ->
         assert tries[1] > attempts
         assert facade.outcomes.count(("failed", 1, "OSError: gone")) == attempts
         await cancel(task)
+
+
+async def test_what_waits_for_the_pause_keeps_nobody_who_is_to_end() -> None:
+    """R-DEL-3: nothing is at work."""
+    async with orders(MESSAGES_MIN) as (_, mq):
+        facade = Facade()
+
+        async def handle(message: Message) -> None:
+            raise OSError("gone")
+
+        settings = {"retry_backoff_ms": 1, "retry_backoff_ms_max": 1, "attempts": FAILURES_MAX}
+        task = asyncio.create_task(
+            serve_with(mq, facade, handle, finish_timeout_ms=3_600_000, **settings)
+        )
+        await until(lambda: len(facade.outcomes) == FAILURES_MAX)
+        task.cancel()
+        await until(task.done)
+        assert task.cancelled()
+        assert {outcome for outcome, *_ in facade.outcomes} == {"failed"}

@@ -135,6 +135,50 @@ async def test_who_is_cancelled_once_more_leaves_no_handler_at_work() -> None:
         assert sorted(ended) == [0, 1, 2]
 
 
+async def test_what_waits_to_be_tried_again_keeps_nobody_who_is_to_end() -> None:
+    """R-DEL-3: nothing is at work; whoever has the partition next tries it."""
+    async with orders(3) as (_, mq):
+        facade = Facade()
+
+        async def handle(message: Message) -> None:
+            raise OSError("not now")
+
+        settings = {"retry_backoff_ms": 3_600_000, "retry_backoff_ms_max": 3_600_000}
+        task = asyncio.create_task(
+            serve_with(mq, facade, handle, finish_timeout_ms=3_600_000, **settings)
+        )
+        await until(lambda: len(facade.outcomes) == 3)
+        task.cancel()
+        await until(task.done)
+        assert task.cancelled()
+        assert facade.outcomes == [("failed", offset, "OSError: not now") for offset in range(3)]
+
+
+async def test_what_fails_when_it_is_to_end_is_not_tried_again() -> None:
+    """R-DEL-3: who is at work comes to its end, and that is it."""
+    async with orders(2) as (_, mq):
+        facade, begun, may_end = Facade(), [0, 0], asyncio.Event()
+
+        async def handle(message: Message) -> None:
+            begun[message.offset] += 1
+            await may_end.wait()
+            if message.offset == 1:
+                raise OSError("not now")
+
+        settings = {"retry_backoff_ms": 1, "retry_backoff_ms_max": 1}
+        task = asyncio.create_task(
+            serve_with(mq, facade, handle, finish_timeout_ms=3_600_000, **settings)
+        )
+        await until(lambda: begun == [1, 1])
+        task.cancel()
+        await asyncio.wait([task], timeout=0.05)
+        assert not task.done()
+        may_end.set()
+        await until(task.done)
+        assert begun == [1, 1]
+        assert facade.outcomes == [("acknowledged", 0, ""), ("failed", 1, "OSError: not now")]
+
+
 async def test_a_handler_that_raises_is_tried_again_and_then_given_up() -> None:
     """R-DEL-9: after a number of tries, with the reason."""
     async with orders(3) as (_, mq):
