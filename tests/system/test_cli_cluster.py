@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.local_cluster.acquainted import until_acquainted
 from tests.kit.processes.cluster import Cluster
 from tests.kit.processes.up import address_of, up
 from tests.system.test_cli import PENSTOCK, SECONDS_MAX, Commands
@@ -19,6 +21,7 @@ from tests.system.test_cli import PENSTOCK, SECONDS_MAX, Commands
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("cluster"), 4) as running:
+        asyncio.run(until_acquainted(running.addresses))
         yield running
 
 
