@@ -37,6 +37,12 @@ def status(commands: Commands) -> dict[str, Any]:
     return found
 
 
+def spread(commands: Commands) -> None:
+    """As it was in the beginning: tests come in any order."""
+    commands.run("cluster", "move", "orders", "--replicas", "3")
+    commands.run("cluster", "rebalance")
+
+
 def test_a_broker_is_drained_and_added_again(commands: Commands) -> None:
     table, summary = commands.run("cluster", "status", "--all")
     assert table.splitlines()[0].split() == [
@@ -68,6 +74,7 @@ def test_moves_and_copies(commands: Commands) -> None:
     assert "already" in commands.run("cluster", "rebalance", "--leaders")[1]
     commands.run("cluster", "move", "orders", "--replicas", "2")
     assert {len(each["replicas"]) for each in status(commands)["partitions"]} == {2}
+    spread(commands)
 
 
 def test_mistakes_are_one_sentence(commands: Commands) -> None:
@@ -107,6 +114,7 @@ def test_an_interrupted_wait_leaves_it_going(commands: Commands, cluster: Cluste
         cluster.resume(4)
     commands.run("cluster", "move", "orders", "--to", "1,3")
     assert {tuple(each["replicas"]) for each in status(commands)["partitions"]} == {(1, 3)}
+    spread(commands)
 
 
 def test_a_broker_on_its_own_says_so(tmp_path: Path) -> None:
