@@ -27,9 +27,33 @@ def shown(address: str, *command: str) -> Any:
     return json.loads(run.stdout)
 
 
+def altering(address: str) -> str:
+    """What is said of a topic that cannot be altered."""
+    command = (PENSTOCK, "topics", "alter", "orders", "--set", "retention_bytes=1")
+    run = subprocess.run(
+        [*command, "--bootstrap", address],
+        capture_output=True,
+        timeout=SECONDS_MAX,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    return run.stderr
+
+
+def consuming(address: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [PENSTOCK, "consume", "orders", "--group", "cli", "--max", "1", "--bootstrap", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def test_a_full_disk_is_told_to_all_who_look(tmp_path: Path) -> None:
-    """R-STO-1: the producer on the command line says what it waits for, the broker's log once what
-    to do, and the commands that show the cluster and the topic show it; then it goes on."""
+    """R-STO-1: producers and consumers on the command line say what they wait for, the broker's
+    log once what to do, and the commands that show the cluster and the topic show it; then it
+    goes on."""
     folder = f"{tmp_path / 'data'}/topics/orders/0"
     refused = f"The disk is full, writing to {folder}: free some room or shorten the retention."
     with up("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0") as (process, line):
@@ -56,7 +80,16 @@ def test_a_full_disk_is_told_to_all_who_look(tmp_path: Path) -> None:
             assert f"Broker 1 cannot write: {refused}" in status["advice"]
             (partition,) = shown(address, "topics", "describe", "orders")["partitions"]
             assert partition["problem"] == refused
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+            registry = f"The disk is full, writing {tmp_path / 'data'}/registry.journal: "
+            assert altering(address).startswith(f"error: {registry}")
+            with consuming(address) as consumer:
+                assert consumer.stderr is not None
+                waits = consumer.stderr.readline()
+                assert waits.startswith("Group cli cannot be joined, and is tried again for 2")
+                assert registry in waits
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+                read, over = consumer.communicate(timeout=SECONDS_MAX)
+                assert (read, over) == ("before\n", "Group cli can be joined again\n")
             assert "orders-0 can be written again" in producer.stderr.read()
             assert producer.wait(SECONDS_MAX) == 0
         # What was taken might have been small: nothing refused for three seconds is well.

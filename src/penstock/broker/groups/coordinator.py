@@ -33,6 +33,7 @@ from penstock.model.errors import (
     NotLeader,
     PenstockError,
     ShuttingDown,
+    StorageError,
     StorageFailed,
 )
 from penstock.net.clock import Clock, steady_ms
@@ -98,6 +99,8 @@ class GroupCoordinator:
         self._loading: InTurns[Coordinator] | None = None
         # Why there are no groups; None while they are yet to be read, or are another broker's.
         self._failure: PenstockError | None = None
+        # Why they are read again, where it is the disk.
+        self._unwritten: StorageError | None = None
         self._queue: list[Effects] = []
         self._writing: list[Effects] = []
         # Everybody who has asked and was not answered yet.
@@ -266,6 +269,7 @@ class GroupCoordinator:
     def _discard(self, error: PenstockError) -> None:
         """What is in memory is not, or may not be, what the topic says."""
         self._groups = None
+        self._unwritten = error if isinstance(error, StorageError) else None
         self._queue = []
         self._rest()
         if not self._writing and self._failure is None:
@@ -311,6 +315,11 @@ class GroupCoordinator:
             return self._failure
         if not self.log.is_led:
             return NotCoordinator("The groups are looked after by another broker: ask which one.")
+        if self._unwritten is not None and self._groups is None:
+            return CoordinatorLoading(
+                f"The groups are being read again, since they could not be written: "
+                f"{self._unwritten}"
+            )
         if self._groups is None or not self.log.is_current:
             return CoordinatorLoading("The groups are being read: try again.")
         return StorageFailed(f"{OFFSETS_TOPIC} is read-only: {self.log.failure}")

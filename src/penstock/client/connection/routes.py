@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
+from penstock.client.concurrency.hindrance import Hindrance
 from penstock.client.concurrency.once import Once
 from penstock.client.config import ClientConfig
 from penstock.client.connection.links import Links, Watcher
@@ -23,6 +25,7 @@ from penstock.model.error_codes import from_code
 from penstock.model.errors import (
     Busy,
     CoordinatorLoading,
+    DiskFull,
     MalformedFrame,
     NotCoordinator,
     NotLeader,
@@ -51,6 +54,8 @@ STAGED_WRITES: Final = pb.FindCoordinatorRequest.KIND_STAGED_WRITES
 DELAYED: Final = pb.FindCoordinatorRequest.KIND_DELAYED
 # Errors with which a broker says that it did not do what was asked.
 _REFUSALS: Final = (Busy, CoordinatorLoading, NotCoordinator, NotLeader, ShuttingDown)
+# To be tried again with another epoch, which only the caller has.
+_AT_ONCE: Final = (StaleMemberEpoch,)
 # A broker that hangs must not use up all the time there is: another may answer.
 _ATTEMPTS: Final = 3
 
@@ -85,6 +90,8 @@ class Routes:
         # hear.
         self._asked_for_leader: Channel | None = None
         self._listeners: list[Callable[[TopicRoute], None]] = []
+        # By the names of calls: of all that wait with one, the one that says so.
+        self._hindrances: dict[str, Hindrance] = {}
 
     def listen(self, listener: Callable[[TopicRoute], None]) -> None:
         """Have the listener called with every route that is new or has changed."""
@@ -148,6 +155,8 @@ class Routes:
         """Call any broker, again until it answers or the request timeout is over.
 
         repeatable: the call may be made again although the broker may have done it already.
+        DiskFull is raised at once: what any broker may be asked to change is kept by the registry,
+        whichever broker is asked, and somebody is to free some room.
         """
 
         async def channel(failures: int, failed: Channel | None) -> Channel:
@@ -156,7 +165,9 @@ class Routes:
 
         # What is found out on the way to something else is answered soon, or by another broker.
         attempt_s = self._config.connect_timeout_s if call in (METADATA, FIND_COORDINATOR) else None
-        response, _ = await self._call(channel, call, request, repeatable, attempt_s)
+        response, _ = await self._call(
+            channel, call, request, repeatable, attempt_s, at_once=(*_AT_ONCE, DiskFull)
+        )
         return response
 
     async def call_coordinator(
@@ -296,36 +307,71 @@ class Routes:
         repeatable: bool,
         attempt_s: float | None = None,
         payload: Sequence[Buffer] = (),
+        *,
+        at_once: tuple[type[PenstockError], ...] = _AT_ONCE,
     ) -> tuple[ResponseT, memoryview]:
         """Find the broker and call it until it answers. `find` is given the failures so far, and
-        the channel of the last call. attempt_s: how long one call may take."""
+        the channel of the last call. attempt_s: how long one call may take. at_once: after which
+        errors it is not tried again."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._config.request_timeout_s
         failures = 0
+        last_error: str | None = None  # not itself, which would hold on to this frame
         channel: Channel | None = None
-        while True:
-            called = False
-            try:
-                async with asyncio.timeout_at(deadline_s):
-                    channel = await find(failures, channel)
-                    called = True
-                    timeout_s = max(deadline_s - loop.time(), 0.001)
-                    if attempt_s is not None:
-                        timeout_s = min(timeout_s, attempt_s)
-                    return await channel.call(call, request, payload, timeout_s=timeout_s)
-            except TimeoutError:
-                raise TimedOut(
-                    f"{call.name} was not answered within {self._config.request_timeout_ms} ms: "
-                    f"see whether the broker is up."
-                ) from None
-            except StaleMemberEpoch:
-                raise  # it is to be tried again with another epoch, which only the caller has
-            except PenstockError as error:
-                done_perhaps = called and not isinstance(error, _REFUSALS)
-                if not error.retriable or (done_perhaps and not repeatable):
+        with self._telling(call) as tell:
+            while True:
+                called = False
+                try:
+                    async with asyncio.timeout_at(deadline_s):
+                        channel = await find(failures, channel)
+                        called = True
+                        timeout_s = max(deadline_s - loop.time(), 0.001)
+                        if attempt_s is not None:
+                            timeout_s = min(timeout_s, attempt_s)
+                        return await channel.call(call, request, payload, timeout_s=timeout_s)
+                except TimeoutError:
+                    raise self._out_of_time(call, last_error) from None
+                except at_once:
                     raise
-                failures += 1
-                wait_s = self._backoff.wait_s(failures - 1)
-                if loop.time() + wait_s >= deadline_s:
-                    raise
-            await asyncio.sleep(wait_s)
+                except PenstockError as error:
+                    done_perhaps = called and not isinstance(error, _REFUSALS)
+                    if not error.retriable or (done_perhaps and not repeatable):
+                        raise
+                    failures += 1
+                    wait_s = self._backoff.wait_s(failures - 1)
+                    left_s = deadline_s - loop.time()
+                    if wait_s >= left_s:
+                        if isinstance(error, TimedOut) and last_error is not None:
+                            raise self._out_of_time(call, last_error) from None
+                        raise
+                    last_error = str(error)
+                    tell(left_s, error)
+                await asyncio.sleep(wait_s)
+
+    @contextmanager
+    def _telling(
+        self, call: CallType[RequestT, ResponseT]
+    ) -> Iterator[Callable[[float, PenstockError], None]]:
+        """For one call: say what it waits for. Of all that wait with calls of one type one speaks,
+        and of routes nobody does here: whoever needs one says what for."""
+        hindrance = Hindrance(logger, call.name, "answered")
+        loop = asyncio.get_running_loop()
+
+        def tell(left_s: float, error: PenstockError) -> None:
+            if call is METADATA:
+                return
+            if self._hindrances.setdefault(call.name, hindrance) is hindrance:
+                hindrance.met(loop.time(), left_s, error)
+
+        try:
+            yield tell
+            hindrance.overcome()
+        finally:
+            if self._hindrances.get(call.name) is hindrance:
+                del self._hindrances[call.name]
+
+    def _out_of_time(self, call: CallType[RequestT, ResponseT], last_error: str | None) -> TimedOut:
+        within = f"within {self._config.request_timeout_ms} ms"
+        if last_error is None:
+            return TimedOut(f"{call.name} was not answered {within}: see whether the broker is up.")
+        return TimedOut(f"{call.name} was not done {within}. The last error was: {last_error}")

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from penstock.client.concurrency.hindrance import Hindrance
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.config import ClientConfig
 from penstock.client.connection.routes import GROUPS, Routes
@@ -164,9 +165,11 @@ class GroupMembership:
     async def _join(self) -> None:
         self.epoch = _JOIN_EPOCH
         began_s = self._loop.time()
+        hindrance = Hindrance(logger, f"Group {self._group}", "joined")
         while True:
             try:
                 await self._beat()
+                hindrance.overcome()
                 return
             except PenstockError as error:
                 wait_s = self._backoff.wait_s(self._failures - 1)
@@ -174,8 +177,12 @@ class GroupMembership:
                     patience_s = min(_RELEASED_S_MAX, self._start_s)
                 else:
                     patience_s = self._start_s if error.retriable else 0.0
-                if self._loop.time() + wait_s >= began_s + patience_s:
+                now_s = self._loop.time()
+                left_s = began_s + patience_s - now_s
+                if wait_s >= left_s:
                     raise
+                if not isinstance(error, UnreleasedInstance):  # that ends by itself
+                    hindrance.met(now_s, left_s, error)
             await asyncio.sleep(wait_s)
 
     async def _stay(self) -> None:

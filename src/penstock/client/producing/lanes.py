@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.client.concurrency.hindrance import Hindrance
 from penstock.client.producing.identity import ProducerIdentity
 from penstock.client.producing.receipts import Receipt
 from penstock.model.errors import PenstockError
@@ -131,12 +132,11 @@ class Lane:
         "channel",
         "due",
         "envelope",
-        "failing_since_s",
         "failures",
         "flying",
+        "hindrance",
         "identity",
         "identity_lost",
-        "is_told",
         "last_error",
         "next_sequence",
         "open",
@@ -169,9 +169,8 @@ class Lane:
         self.next_sequence = 0
         self.failures = 0
         self.last_error: PenstockError | None = None
-        # Since when nothing was taken, though it was tried; and whether that was told.
-        self.failing_since_s: float | None = None
-        self.is_told = False
+        # While nothing is taken, though it is tried.
+        self.hindrance: Hindrance | None = None
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

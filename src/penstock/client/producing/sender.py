@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final
 
 from penstock.client.concurrency.backoff import Backoff
+from penstock.client.concurrency.hindrance import Hindrance
 from penstock.client.concurrency.tasks import TaskScope
 from penstock.client.connection.routes import Routes
 from penstock.client.producing.identity import Identities
@@ -64,8 +65,6 @@ _REFUSALS: Final = (
     ProtocolError,
     TopicError,
 )
-# A failover or a short pause of a broker is over by then, and nobody's concern.
-TELL_AFTER_S: Final = 2.0
 # With acks=0 only an error is answered. One that comes later than this is not noticed, and what
 # is remembered of batches that went well is bounded by what one sends in this time.
 UNACKNOWLEDGED_ANSWER_S: Final = 1.0
@@ -191,8 +190,9 @@ class Sender:
         if error is None:
             lane.sent.remove(batch)  # nearly always the first
             lane.failures = 0
-            if lane.failing_since_s is not None:
-                self._tell_end(lane)
+            if lane.hindrance is not None:
+                lane.hindrance.overcome()
+                lane.hindrance = None
             batch.deliver(lane, answer.base_offset, answer.append_time_ms, answer.duplicate)
             self._release(batch)
         else:
@@ -238,7 +238,7 @@ class Sender:
             lane.sent.remove(batch)
             self._fail(lane, batch, error)
             if not lane.sent and not lane.ready:
-                self._forget_failing(lane)
+                lane.hindrance = None
             if isinstance(error, TopicClaimed):
                 self._on_claimed(error)
 
@@ -303,32 +303,14 @@ class Sender:
         self.pump(lane)
 
     def _tell(self, lane: Lane) -> None:
-        """Say once, after a while, what the lane waits for: its user sees nothing else of it until
-        its time is over."""
-        now_s = self._loop.time()
+        """Say once, after a while, what the lane waits for."""
         if not lane.ready:
-            self._forget_failing(lane)
-        if not lane.failures or not lane.ready:
-            return
-        if lane.failing_since_s is None:
-            lane.failing_since_s = now_s
-        if not lane.is_told and now_s - lane.failing_since_s >= TELL_AFTER_S:
-            lane.is_told = True
-            left_s = lane.ready[0].deadline_s - now_s
-            logger.warning(
-                "%s cannot be written, and is tried again for %.0f s: %s",
-                *(lane, left_s, lane.last_error),
-            )
-
-    def _tell_end(self, lane: Lane) -> None:
-        if lane.is_told:
-            logger.warning("%s can be written again", lane)
-        self._forget_failing(lane)
-
-    def _forget_failing(self, lane: Lane) -> None:
-        """All went well, or nothing is left that waits: what fails later is another story."""
-        lane.failing_since_s = None
-        lane.is_told = False
+            lane.hindrance = None  # what fails later is another story
+        elif lane.failures:
+            if lane.hindrance is None:
+                lane.hindrance = Hindrance(logger, lane, "written")
+            now_s = self._loop.time()
+            lane.hindrance.met(now_s, lane.ready[0].deadline_s - now_s, lane.last_error)
 
     async def _prepare(self, lane: Lane) -> None:
         lane.channel = await self._routes.leader(

@@ -128,8 +128,10 @@ async def test_groups_are_not_read_again_all_the_time(monkeypatch: pytest.Monkey
         for _ in range(2):
             with pytest.raises(DiskFull):
                 await life.commit("g", 2)
-        with pytest.raises(CoordinatorLoading):
+        with pytest.raises(CoordinatorLoading, match=r"not be written: .* is full"):
             await life.offset("g")
+        with pytest.raises(CoordinatorLoading, match=r"not be written: .* is full"):
+            await life.commit("g", 2)
         async with asyncio.timeout(5):
             while True:
                 with contextlib.suppress(CoordinatorLoading):

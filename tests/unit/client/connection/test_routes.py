@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from penstock.client.concurrency import hindrance
 from penstock.client.config import ClientConfig
 from penstock.client.connection.links import Links
 from penstock.client.connection.routes import GROUPS, STAGED_WRITES, Routes, TopicRoute
@@ -14,6 +15,7 @@ from penstock.model.errors import (
     Busy,
     ConnectionLost,
     CoordinatorLoading,
+    DiskFull,
     InvalidTopic,
     NotCoordinator,
     NotLeader,
@@ -24,7 +26,7 @@ from penstock.model.errors import (
 from penstock.model.ids import TopicPartition
 from penstock.net.address import parse_address
 from penstock.protocol import penstock_pb2 as pb
-from penstock.protocol.calls import CREATE_TOPIC, FIND_OFFSET, LIST_GROUPS
+from penstock.protocol.calls import ALTER_TOPIC, CREATE_TOPIC, FIND_OFFSET, LIST_GROUPS
 from tests.kit.client.fake_broker import BREAK, LOSE_ANSWER, SWALLOW, FakeBroker
 
 METADATA = pb.CALL_METADATA
@@ -181,6 +183,69 @@ async def test_calls_end_with_the_timeout(broker: FakeBroker, routes: Routes) ->
     broker.script[pb.CALL_LIST_GROUPS].extend([Busy("Still busy.")] * 1000)
     with pytest.raises((Busy, TimedOut)):
         await routes.call_any(LIST_GROUPS, pb.ListGroupsRequest())
+
+
+async def test_where_the_time_is_over_in_a_call_the_last_error_is_not_forgotten(
+    broker: FakeBroker, routes: Routes
+) -> None:
+    """A broker that answered is not said to be down."""
+    broker.script[pb.CALL_LIST_GROUPS].extend([Busy("Still busy."), SWALLOW])
+    with pytest.raises(TimedOut) as raised:
+        await routes.call_any(LIST_GROUPS, pb.ListGroupsRequest())
+    assert raised.value.message == (
+        "ListGroups was not done within 200 ms. The last error was: Still busy."
+    )
+
+
+async def test_what_is_waited_for_is_said_once(
+    broker: FakeBroker,
+    routes: Routes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """R-STO-1: its user would see nothing for half a minute."""
+    monkeypatch.setattr(hindrance, "TELL_AFTER_S", 0.0)
+    full = DiskFull("Broker 1 has no room for __offsets-0: The disk is full.")
+    broker.script[METADATA].append(Busy("Not yet."))
+    broker.script[pb.CALL_LIST_GROUPS].extend([full] * 3)
+    await routes.metadata()
+    await routes.call_coordinator(GROUPS, LIST_GROUPS, pb.ListGroupsRequest())
+    assert caplog.messages == [
+        "ListGroups cannot be answered, and is tried again for 0 s: Broker 1 has no room for "
+        "__offsets-0: The disk is full.",
+        "ListGroups can be answered again",
+    ]
+
+
+async def test_of_many_who_wait_for_the_same_one_says_so(
+    broker: FakeBroker,
+    routes: Routes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A consumer of fifty partitions is one user."""
+    monkeypatch.setattr(hindrance, "TELL_AFTER_S", 0.0)
+    broker.create("orders", 50)
+    await routes.topic("orders")
+    broker.script[pb.CALL_FIND_OFFSET].extend([Busy("Very busy.")] * 10_000)
+    finding = (
+        routes.call_leader(
+            TopicPartition("orders", number),
+            FIND_OFFSET,
+            pb.FindOffsetRequest(topic="orders", partition=number, latest=True),
+        )
+        for number in range(50)
+    )
+    await asyncio.gather(*finding, return_exceptions=True)
+    assert 1 <= len(caplog.messages) < 10
+
+
+async def test_a_registry_without_room_is_told_at_once(broker: FakeBroker, routes: Routes) -> None:
+    """R-STO-1: shortening the retention is what a person does about a full disk."""
+    broker.script[pb.CALL_ALTER_TOPIC].extend([DiskFull("The disk is full.")] * 1000)
+    with pytest.raises(DiskFull, match="The disk is full"):
+        await routes.call_any(ALTER_TOPIC, pb.AlterTopicRequest(name="orders"))
+    assert broker.count(pb.CALL_ALTER_TOPIC) == 1
 
 
 async def test_a_route_with_a_hole_is_refused(

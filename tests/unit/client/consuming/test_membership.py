@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client.client import Client, connect
+from penstock.client.concurrency import hindrance
 from penstock.client.consuming import committer, membership
 from penstock.model.errors import (
     FencedMemberEpoch,
@@ -231,6 +232,19 @@ async def test_the_coordinator_may_move(orders: FakeBroker, mq: Client) -> None:
         orders.script[BEAT].append(NotCoordinator())
         await other.until(lambda: other.count(BEAT) >= 2)
         assert next(beats(other)).member_epoch == 1
+
+
+async def test_what_keeps_it_from_joining_is_said(
+    orders: FakeBroker,
+    mq: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(hindrance, "TELL_AFTER_S", 0.0)
+    orders.script[BEAT].extend([NotCoordinator("Disk full.")] * 2)
+    async with mq.subscribe("orders", group="billing"):
+        assert caplog.messages[0].endswith(" is tried again for 30 s: Disk full.")
+        assert caplog.messages[1:] == ["Group billing can be joined again"]
 
 
 async def test_a_second_claim_is_refused_at_the_start(orders: FakeBroker, mq: Client) -> None:

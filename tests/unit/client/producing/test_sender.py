@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from penstock.client.client import Client, connect
+from penstock.client.concurrency import hindrance
 from penstock.client.errors import DeliveryFailed
-from penstock.client.producing import sender
 from penstock.client.producing.producer import Producer
 from penstock.model.errors import (
     BatchTooLarge,
@@ -201,7 +201,7 @@ async def test_a_disk_without_room_is_named_once_while_it_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its user would see nothing for two minutes."""
-    monkeypatch.setattr(sender, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(hindrance, "TELL_AFTER_S", 0.0)
     full = DiskFull("Broker 1 has no room for orders-0: The disk is full.")
     broker.script[PRODUCE].extend([full] * 3)
     async with mq.producer(linger_ms=0) as producer:
