@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import resource
+import signal
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -23,6 +25,7 @@ from penstock.model.errors import InvalidRequest, UnknownLease, UnknownTopic
 from penstock.protocol import penstock_pb2 as pb
 from penstock.protocol.calls import SETTLE
 from tests.kit.processes.brokers import BrokerProcess
+from tests.kit.processes.up import address_of, up
 from tests.system.clients import PATIENCE_S, publish_numbers, until
 
 TOPIC, GROUP = "jobs", "workers"
@@ -317,3 +320,28 @@ async def test_outcomes_are_told_at_the_end_though_one_topic_is_gone(tmp_path: P
                     await message.ack()
         async with mq.share(TOPIC, group=GROUP) as consumer:
             assert await consumer.fetch(timeout_s=1.0) == []
+
+
+async def test_a_full_disk_is_told_of_once_by_all_groups_together(tmp_path: Path) -> None:
+    """R-STO-1: not by each attempt of each to have kept what was settled, which is, in the end."""
+    with up("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0") as (process, line):
+        async with asyncio.timeout(PATIENCE_S), penstock.connect(address_of(line)) as mq:
+            await mq.admin.create_topic(TOPIC, 3)
+            await publish_numbers(mq, TOPIC, range(30))
+            async with mq.share(TOPIC, group=GROUP) as consumer:
+                messages = await taken(consumer, 30)
+                room = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, room[1]))
+                for message in messages:
+                    await message.ack()
+                await asyncio.sleep(5)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, room)
+            async with mq.share(TOPIC, group=GROUP) as consumer:
+                # Nothing refused for three seconds is well.
+                assert await consumer.fetch(timeout_s=5) == []
+        process.send_signal(signal.SIGTERM)
+        _, log = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
+    about = [each for each in log.splitlines() if "delivery.shared" in each or "settled" in each]
+    assert len(about) == 2, about
+    assert "What shared groups have settled cannot be written, and is tried again: " in about[0]
+    assert "What shared groups have settled can be written again, after " in about[1]

@@ -26,7 +26,7 @@ from penstock.model.dead_letter import (
     dead_letter_topic,
     write_dead_letter,
 )
-from penstock.model.errors import Busy, InvalidBatch, OffsetOutOfRange, PenstockError, UnknownTopic
+from penstock.model.errors import BatchError, Busy, OffsetOutOfRange, PenstockError, UnknownTopic
 from penstock.model.ids import TopicPartition
 from penstock.model.limits import (
     BATCH_BYTES_MAX,
@@ -160,7 +160,7 @@ class _Sources:
         self._opened: SliceableBatch | None = None
 
     def find(self, offset: int) -> Pieces[SourceMessage | None]:
-        """None if it is gone; of a batch that cannot be opened, its place alone."""
+        """None if it is gone; of a batch that is damaged, or cannot be opened, its place alone."""
         opened = self._opened
         if opened is None or not opened.base_offset <= offset < opened.next_offset:
             self._opened = None
@@ -170,15 +170,16 @@ class _Sources:
                 return None
             if not batch:
                 return None
-            header = check_batch(batch)
+            header = read_header(batch)
             if header.is_control or not header.base_offset <= offset < header.next_offset:
                 return None
             batch = batch[: header.length]
             try:
+                check_batch(batch)
                 opened = yield from Unopened(
                     header, batch, partial(SliceableBatch, batch)
                 ).in_turn()
-            except InvalidBatch:
+            except BatchError:
                 return self.place_alone(offset, header.max_timestamp_ms)
             self._opened = opened
         take = partial(_message_at, opened, offset)

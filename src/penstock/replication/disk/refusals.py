@@ -4,6 +4,8 @@ A line when it begins, one a minute while it goes on, and one when it is over. N
 a refusal (`replication.disk.patience`). The invariants: the number of lines grows with time and
 with changes, never with attempts; a disk that takes what is small and refuses what is large is not
 well.
+
+Whatever else is tried again for as long as a disk may be full can be told of in the same way.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from penstock.model.errors import StorageError
+from penstock.model.errors import PenstockError
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ _PROVEN_MS: Final = 3_000
 
 
 class Refusals:
-    """About one disk. All calls come from the event loop."""
+    """About one disk, or one kind of thing. All calls come from the event loop."""
 
     __slots__ = (
         "_again_ms",
@@ -44,7 +46,7 @@ class Refusals:
         self._what = what
         self.refusals = 0
         """Since all was well: whoever writes often need not tell that nothing was wrong."""
-        self._error: StorageError | None = None
+        self._error: PenstockError | None = None
         self._since_ms = 0
         self._last_ms = 0
         self._again_ms = 0
@@ -52,13 +54,13 @@ class Refusals:
         # Whether something was written since the last refusal.
         self._is_taken = False
 
-    def current(self, now_ms: int) -> StorageError | None:
+    def current(self, now_ms: int) -> PenstockError | None:
         """What was refused last, unless all is well by now or nobody has tried lately."""
         lasts_ms = _PROVEN_MS - 1 if self._is_taken else _STALE_MS
         is_over = now_ms - self._last_ms > lasts_ms
         return None if not self.refusals or is_over else self._error
 
-    def refused(self, error: StorageError, now_ms: int) -> None:
+    def refused(self, error: PenstockError, now_ms: int) -> None:
         if not self.refusals:
             self._since_ms = now_ms
         self.refusals += 1

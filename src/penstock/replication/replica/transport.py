@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from penstock.model.errors import StorageError
+from penstock.model.errors import PenstockError
 from penstock.model.ids import PartitionId
 from penstock.model.limits import APPEND_BYTES_MAX
 from penstock.net.clock import Clock
@@ -93,7 +93,7 @@ class Surroundings:
     append_bytes_max: int = APPEND_BYTES_MAX
     """Of one request to a follower; a batch that is larger goes alone."""
 
-    def disk_refuses(self) -> StorageError | None:
+    def disk_refuses(self) -> PenstockError | None:
         """What the disk refuses now, as far as writing has shown."""
         return self.disk.current(self.monotonic_ms())
 

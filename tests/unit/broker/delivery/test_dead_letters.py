@@ -22,6 +22,7 @@ from penstock.records.slicing import SliceableBatch
 from tests.kit.broker.openings import Watch, tiny_headers, zeros
 from tests.kit.broker.running import running
 from tests.kit.broker.shared_groups import REJECT, stage
+from tests.kit.simulated_disk import SimulatedDisk
 
 
 async def test_letters_too_large_for_one_batch_are_all_there(
@@ -59,6 +60,21 @@ async def test_a_batch_of_which_all_die_is_opened_once(monkeypatch: pytest.Monke
                 await asyncio.sleep(0)
         assert [letter.key for letter in dead] == [b"orders/0/%d" % at for at in range(50)]
     assert opened == [0]
+
+
+async def test_what_is_damaged_on_the_disk_dies_in_its_place_alone() -> None:
+    """R-DEL-9: else its group would try to bury it for ever."""
+    disk = SimulatedDisk()
+    async with stage(disk) as here:
+        await here.publish(3)
+        (path,) = [path for path in disk.files() if path.endswith(".log") and "/orders/" in path]
+        disk.flip_bit(path, len(disk.files()[path]) - 1, 0)
+        request = pb.DeadLetterRequest(group="g", topic="orders", offset=1, reason="never")
+        await here.client.channel.call(DEAD_LETTER, request)
+        [record] = await here.dead_letters()
+        letter = read_dead_letter(record.key, record.value, record.headers)
+        assert letter is not None
+        assert (letter.offset, letter.value, letter.reason) == (1, None, "never")
 
 
 async def test_a_message_larger_than_a_batch_may_be_is_buried_compressed() -> None:

@@ -4,12 +4,13 @@ Not who gets what. A batch is opened only where that is needed: to order by key,
 where a header of the queue's own may stand in it. Filtering may take long, and is work in turns
 (`broker.delivery.filtered`) between two feeds; so is opening what was too much for this turn. The
 invariants: every offset up to where it was read is told once, as there or as nothing to hand out; a
-payload has the leased messages and no others. A batch that cannot be opened is told as one message,
-which is found `unreadable` when it is leased.
+payload has the leased messages and no others. A batch that is damaged, or cannot be opened, is told
+as one message, which is found `unreadable` when it is leased.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -25,13 +26,15 @@ from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import Lease
 from penstock.coordination.delivery.window.message_details import MessageDetails, details_of
 from penstock.coordination.filter.filters import CompiledFilter
-from penstock.model.errors import InvalidBatch
+from penstock.model.errors import BatchError, CorruptLog, InvalidBatch
 from penstock.model.limits import KIB, MIB, OPENED_BATCH_BYTES_MAX
 from penstock.model.message_headers import EXPIRES_MS, PREFIX, PRIORITY
 from penstock.records import walk_records
 from penstock.records.header import HEADER_BYTES, BatchHeader, Buffer, check_batch, read_header
 from penstock.records.plain import PlainBatch
 from penstock.records.slicing import SliceableBatch
+
+logger = logging.getLogger(__name__)
 
 # Read of the log in one go, and in one turn of the loop.
 _CHUNK_BYTES: Final = 256 * KIB
@@ -84,7 +87,7 @@ class Payload:
         self.too_many: list[tuple[int, int]] = []
         """That would have been too many bytes: first and last."""
         self.unreadable: list[tuple[int, int, str]] = []
-        """In batches that cannot be opened: first and last, and why."""
+        """In batches that are damaged, or cannot be opened: first and last, and why."""
 
     def add(self, offsets: Sequence[int], lease: Lease, first: int, end: int) -> None:
         """Of the lease, the messages from `first` to `end`, of which these are there."""
@@ -135,6 +138,8 @@ class ShareLog:
         self._to_lease: Unopened[SliceableBatch] | None = None
         # One that could not be opened: its base offset, and why.
         self._unreadable: tuple[int, InvalidBatch] | None = None
+        # Why one could not be read, as it was told last: once, however many lease parts of it.
+        self._told_why = ""
 
     def feed(self, machine: SharePartition, now_ms: int) -> bool:
         """Tell the machine what there is, as far as it wants to know, in one turn of the loop.
@@ -155,8 +160,11 @@ class ShareLog:
             left_bytes -= len(chunk)
             batches = _batches(chunk)
             self._read, self._read_from = batches if len(chunk) <= _CHUNK_BYTES else [], begin
-            for end, header, batch in batches:
-                found = self._find_out(header, batch, wanted)
+            for place, (end, header, batch) in enumerate(batches):
+                if _is_sound(batch):
+                    found = self._find_out(header, batch, wanted)
+                else:
+                    found = self._damaged(batches[place : place + 2], wanted)
                 if found is None:
                     return True  # it has to be opened in turn first
                 wanted = self._tell(machine, wanted, found, now_ms)
@@ -196,8 +204,9 @@ class ShareLog:
             try:
                 self._found = yield from to_tell.in_turn()
             except InvalidBatch:
-                first = to_tell.header.base_offset
-                self._found = _closed(to_tell.header, first if wanted is None else wanted)
+                header = to_tell.header
+                first = header.base_offset if wanted is None else wanted
+                self._found = _closed(header, first, header.next_offset)
             return True
         if self._compiled is None:
             return True
@@ -209,8 +218,8 @@ class ShareLog:
             part = yield from filtered_read(
                 self._partition, wanted, _CHUNK_BYTES, self._compiled, _FOUND_MAX
             )
-        except InvalidBatch:
-            self._found = _closed(self._header_at(wanted), wanted)
+        except (CorruptLog, InvalidBatch):
+            self._found = self._closed_at(wanted)
             return True
         found = partial(self._passed, part.payload, wanted, part.next_offset)
         is_short = part.message_count <= _AT_ONCE_MESSAGES_MAX
@@ -233,9 +242,10 @@ class ShareLog:
                 except _TakesLong:
                     found.too_many.append((offset, lease.last))
                     break
-                except InvalidBatch as error:
-                    last = min(self._header_at(offset).next_offset - 1, lease.last)
-                    found.unreadable.append((offset, last, str(error)))
+                except BatchError as error:
+                    header = self._header_at(offset)
+                    last = max(offset, min(header.last_offset, lease.last))
+                    found.unreadable.append((offset, last, self._why(header, error)))
                     offset = last + 1
                     continue
                 if opened is None:
@@ -255,7 +265,8 @@ class ShareLog:
         return found
 
     def _batch_at(self, offset: int) -> SliceableBatch | None:
-        """The batch with this offset, or the next that there is. _TakesLong if it does."""
+        """The batch with this offset, or the next that there is. _TakesLong if it does, BatchError
+        if it cannot be read."""
         for opened in self._opened:
             if opened.base_offset <= offset < opened.next_offset:
                 return opened
@@ -264,7 +275,7 @@ class ShareLog:
         batch = self._stored(offset)
         if not batch:
             return None
-        header = check_batch(batch)
+        header = read_header(batch)
         if self._unreadable is not None and self._unreadable[0] == header.base_offset:
             raise self._unreadable[1]
         batch = batch[: header.length]
@@ -277,15 +288,19 @@ class ShareLog:
         return sliceable
 
     def _stored(self, offset: int) -> memoryview:
-        """The same as it is in the log, perhaps with others behind it; empty if there is none."""
+        """The same as it is in the log, perhaps with others behind it; empty if there is none.
+        BatchError if it is damaged."""
         if offset >= self._read_from:
             place = bisect_left(self._read, (offset + 1,))
             if place < len(self._read):
                 batch = bytes(self._read[place][2])  # without its neighbours, which are forgotten
                 if place == len(self._read) - 1:
                     self._read = []
-                return memoryview(batch)
-        return memoryview(self._partition.read(offset, 1).read())
+                return memoryview(batch)  # it was checked before it was told
+        stored = memoryview(self._partition.read(offset, 1).read())
+        if stored:
+            check_batch(stored)
+        return stored
 
     def _keep(self, opened: SliceableBatch) -> None:
         """For the next who leases a part of it."""
@@ -299,6 +314,49 @@ class ShareLog:
     def _header_at(self, offset: int) -> BatchHeader:
         return read_header(self._partition.read(offset, 1).read())
 
+    def _why(self, header: BatchHeader, error: BatchError) -> str:
+        """Why what is in the batch cannot be read: also told to whoever runs the broker."""
+        why = (
+            f"Offsets {header.base_offset} to {header.last_offset} of {self._partition.name} "
+            f"cannot be read: {error}"
+        )
+        if why != self._told_why:
+            self._told_why = why
+            logger.warning(
+                "%s A shared group goes on without them, and has a dead letter of it. Run "
+                "`penstock inspect` on the data folder.",
+                why,
+            )
+        return why
+
+    def _closed_at(self, wanted: int) -> _Found:
+        """The batch that cannot be opened, or is damaged, where a filter was to look on."""
+        batches = _batches(memoryview(self._partition.read(wanted, _CHUNK_BYTES).read()))
+        _, header, batch = batches[0]
+        if _is_sound(batch):
+            return _closed(header, wanted, header.next_offset)
+        return self._damaged(batches[:2], wanted)
+
+    def _damaged(self, batches: Sequence[_Stored], wanted: int) -> _Found:
+        """The first of these, with the next if that was read. Its own word for where it ends may
+        be what is damaged: CorruptLog if nothing else says so, since what is behind it, and would
+        be passed over, may be sound."""
+        self._read = []  # it is read anew when it is leased, and found damaged once more
+        header = batches[0][1]
+        if len(batches) > 1:
+            end = batches[1][1].base_offset
+        elif header.record_count == header.last_offset_delta + 1:
+            end = header.next_offset
+        else:
+            end = wanted
+        if not wanted < end <= self._partition.replica.high_watermark:
+            raise CorruptLog(
+                f"{self._partition.name} cannot be read on from offset {wanted}: the batch there "
+                "is damaged, and where it ends cannot be told. Run `penstock inspect` on the "
+                "broker's data folder."
+            )
+        return _closed(header, wanted, end)
+
     def _find_out(self, header: BatchHeader, batch: memoryview, wanted: int) -> _Found | None:
         """What is in a batch; None if it has to be opened in turn first."""
         first, end = header.base_offset, header.next_offset
@@ -310,7 +368,7 @@ class ShareLog:
         try:
             found = unopened.at_once(self._budget)
         except InvalidBatch:
-            return _closed(header, wanted)
+            return _closed(header, wanted, end)
         if found is None:
             self._to_tell = unopened
         return found
@@ -381,12 +439,20 @@ class ShareLog:
         return _PREFIX not in bytes(batch[HEADER_BYTES:])
 
 
-def _closed(header: BatchHeader, wanted: int) -> _Found:
+def _closed(header: BatchHeader, wanted: int, end: int) -> _Found:
     """Of a batch that cannot be opened its first message stands for all: there may be billions, by
     what its header says."""
     first = max(header.base_offset, wanted)
-    others = [(first + 1, header.next_offset)] if first + 1 < header.next_offset else []
-    return _Found(first, header.next_offset, others, [])
+    others = [(first + 1, end)] if first + 1 < end else []
+    return _Found(first, end, others, [])
+
+
+def _is_sound(batch: memoryview) -> bool:
+    try:
+        check_batch(batch)
+    except BatchError:
+        return False
+    return True
 
 
 def _end(skipped: tuple[int, int]) -> int:

@@ -36,8 +36,6 @@ from penstock.records.header import Buffer
 
 logger = logging.getLogger(__name__)
 
-# Between two tries to have the state kept, while the coordinator is being elected or read.
-_RETRY_S: Final = 0.1
 # Between two tries to bury the same message.
 _BURY_AGAIN_MS: Final = 1_000
 # The loop's timers need not reach further.
@@ -115,7 +113,7 @@ class Surroundings:
     now_ms: Callable[[], int]
     """Wall time that does not jump."""
     write: Callable[[bytes], Awaitable[None]]
-    """Have the state kept by the coordinator of groups."""
+    """Have the state kept by the coordinator of groups, however long that takes."""
     alone_from_ms: int
     """From then on no former leader can believe that it leads. What is settled is told after it:
     one that has not heard of it could hand the message out again."""
@@ -391,7 +389,7 @@ class Share:
         try:
             self._in_write, self._unsaved = self._unsaved, []
             snapshot = self.machine.snapshot()
-            await self._written(snapshot.state)
+            await self._around.write(snapshot.state)
             self.machine.durable(snapshot)
             self._early += self._in_write
             self._in_write = []
@@ -416,19 +414,6 @@ class Share:
             except Exception:
                 # It is that one's trouble: the others are told all the same.
                 logger.exception("Somebody of group %s could not be told", self.group)
-
-    async def _written(self, state: bytes) -> None:
-        while True:
-            try:
-                await self._around.write(state)
-                return
-            except StaleTerm:
-                raise
-            except PenstockError as error:
-                if not error.retriable:
-                    raise
-                logger.info("Group %s in %s: %s", self.group, self.partition.name, error)
-            await asyncio.sleep(_RETRY_S)
 
     # --- dead letters --------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from penstock.broker.delivery.dead_letters import DeadLetters
 from penstock.broker.delivery.filters import Filters
+from penstock.broker.delivery.shared.keeping import Keeper, Write
 from penstock.broker.delivery.shared.log import ShareLog
 from penstock.broker.delivery.shared.partition import (
     Ask,
@@ -53,8 +55,6 @@ _OPEN_S_MAX: Final = 5.0
 _FORMER_LEADER_MS: Final = TIMING.election_ms + 400
 # For the last words of a share.
 _CLOSE_S_MAX: Final = 2.0
-
-Write = Callable[[bytes], Awaitable[None]]
 
 
 class Place(NamedTuple):
@@ -105,6 +105,7 @@ class Shares:
         # Of the last state that was written: a later one has a higher number.
         self._sequence = 0
         self._pulse = Pulse(self._loop, lambda: bool(self._shares))
+        self._keeper = Keeper(self._now_ms)
         self._is_closing = False
         partitions.watch_leadership(self._on_leadership)
 
@@ -322,7 +323,7 @@ class Shares:
         around = Surroundings(
             loop=self._loop,
             now_ms=self._now_ms,
-            write=write,
+            write=partial(self._keeper.keep, write),
             alone_from_ms=alone_from_ms if found.is_known else 0,
             is_steady=lambda: replica.is_alone or self._pulse.is_steady,
             draw=random.random,

@@ -19,6 +19,7 @@ from penstock.broker.partitions.unopened import TurnBudget
 from penstock.coordination.delivery.shared_partition import SharePartition
 from penstock.coordination.delivery.shared_settings import Lease, Settlement, ShareSettings
 from penstock.coordination.filter.filters import Filter, parse_filter
+from penstock.model.errors import CorruptLog
 from penstock.model.ids import TopicPartition
 from penstock.records import BatchBuilder, walk_records
 from penstock.records.header import check_batch, read_header, stamp
@@ -207,7 +208,7 @@ def compacted(*left: tuple[int, int, Sequence[int]]) -> Bench:
 
     records = SimpleNamespace(start_offset=0, next_offset=end)
     replica = SimpleNamespace(log=records, high_watermark=end)
-    partition = SimpleNamespace(name=ORDERS, replica=replica, read=read)
+    partition = SimpleNamespace(name=ORDERS, replica=replica, read=read, is_open=True)
     return Bench(cast(Partition, partition), cast(RawClient, None))
 
 
@@ -237,6 +238,78 @@ async def test_what_compaction_takes_while_it_is_leased_is_told_as_gone() -> Non
     payload = log.payload([Lease(0, 13, 1)], 1 << 20)
     assert [(lease.first, lease.last) for lease in payload.leases] == [(0, 2), (10, 10), (12, 12)]
     assert payload.gone == [(3, 9), (11, 11), (13, 13)]
+
+
+def damage(monkeypatch: pytest.MonkeyPatch, bench: Bench, base_offset: int, at: int = -1) -> None:
+    """A byte of one of its batches, wherever it is read from now on."""
+    read = bench.partition.read
+
+    def damaged(offset: int, max_bytes: int) -> Any:
+        content = bytearray(read(offset, max_bytes).read())
+        position = 0
+        while position < len(content):
+            header = read_header(content, position)
+            if header.base_offset == base_offset:
+                content[position + (header.length + at if at < 0 else at)] ^= 2
+                break
+            position += header.length
+        return SimpleNamespace(read=lambda: bytes(content))
+
+    monkeypatch.setattr(bench.partition, "read", damaged)
+
+
+THREE = ((0, 3, range(3)), (3, 4, range(4)), (7, 2, range(2)))
+# Of the last offset a batch says it has: the byte that counts most, and the least.
+DELTA_HIGH, DELTA_LOW = 23, 26
+
+
+@pytest.mark.parametrize("at", [-1, DELTA_LOW, DELTA_HIGH])
+@pytest.mark.parametrize("wanted", ["", "key <> '9'"])
+async def test_a_damaged_batch_is_one_message_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wanted: str, at: int
+) -> None:
+    """R-DEL-9: what is behind it is known by where the next one begins, whatever it says itself."""
+    bench = compacted(*THREE)
+    damage(monkeypatch, bench, 3, at)
+    log, machine = bench.group(wanted=wanted)
+    assert take_all(log, machine, 9) == [0, 1, 2, 3, 7, 8]
+    for _ in range(2):
+        payload = log.payload([Lease(3, 3, 1)], 1 << 20)
+        ((first, last, why),) = payload.unreadable
+        assert (payload.leases, first, last) == ([], 3, 3)
+        assert why.startswith("Offsets 3 to ")
+        assert "of orders-0 cannot be read: The record batch" in why
+    assert [line for line in caplog.messages if why in line] == caplog.messages
+    assert len(caplog.messages) == 1
+
+
+async def test_damage_to_what_was_told_is_found_when_it_is_leased(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The messages around it are there; the log of the broker has one line, not one a lease."""
+    bench = compacted(*THREE)
+    damage(monkeypatch, bench, 3)
+    log, _ = bench.group()
+    for first, last in ((3, 4), (5, 6)):
+        payload = log.payload([Lease(first, last, 1)], 1 << 20)
+        assert [each[:2] for each in payload.unreadable] == [(first, last)]
+    payload = log.payload([Lease(0, 8, 1)], 1 << 20)
+    assert [(lease.first, lease.last) for lease in payload.leases] == [(0, 2), (7, 8)]
+    assert [each[:2] for each in payload.unreadable] == [(3, 6)]
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("wanted", ["", "key <> '9'"])
+async def test_nothing_is_passed_over_where_nobody_knows_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """The last that was read says of itself that it has more than it has: what comes would be
+    lost."""
+    bench = compacted((0, 3, range(3)))
+    damage(monkeypatch, bench, 0, DELTA_HIGH)
+    log, machine = bench.group(wanted=wanted)
+    with pytest.raises(CorruptLog, match=r"orders-0 cannot be read on from offset 0.*inspect"):
+        take_all(log, machine, 3)
 
 
 async def test_what_was_read_just_now_is_leased_without_reading_it_again(
