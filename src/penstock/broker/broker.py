@@ -23,7 +23,6 @@ from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
 from penstock.broker.delivery.work import start_delivery_work
 from penstock.broker.entry.dispatch import Dispatcher
-from penstock.broker.entry.protocol_switch import ProtocolSwitch
 from penstock.broker.ground import Ground
 from penstock.broker.groups.client import GroupsClient
 from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
@@ -47,6 +46,7 @@ from penstock.net.address import parse_address
 from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
+from penstock.net.protocol_switch import ProtocolSwitch
 from penstock.net.server import Server, ServerConfig
 from penstock.registry.image import BrokerImage
 from penstock.replication.disk.driver import Driver

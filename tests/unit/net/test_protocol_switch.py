@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.broker.entry.protocol_switch import ProtocolSwitch
 from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
 from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.model.limits import MIB
 from penstock.net.address import TcpAddress
 from penstock.net.connection import Connection
+from penstock.net.protocol_switch import ProtocolSwitch
 from penstock.net.server import Server, ServerConfig
 from penstock.protocol.frame import ERROR_TYPE, encode_head
 from penstock.protocol.kafka.apis import API_VERSIONS

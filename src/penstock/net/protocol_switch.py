@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.broker.entry.strangers import Stranger, is_strange
 from penstock.model.errors import PenstockError, ProtocolError
 from penstock.net.connection import Connection
 from penstock.net.server import Session
+from penstock.net.strangers import Stranger, is_strange
 from penstock.protocol.frame import MAGIC
 
 _MAGIC_BYTES: Final = MAGIC.to_bytes(2)
