@@ -1,8 +1,8 @@
 """What README.md shows works as it is shown: its blocks are run, out of the file itself.
 
 Only addresses, counts and folders are others. Commands that start clusters, other projects' clients
-or one more Spark are run by the tests that are named here; the block of Spark is checked by
-`test_types`, and what it does is shown by `tests/system/spark`.
+or one more Spark are run by the tests that are named here, and the block of Spark beside the other
+tests with a Spark, by `tests/system/spark/test_readme_stream.py`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ import penstock
 from penstock.records import Message
 from tests.kit.processes.brokers import BrokerProcess
 from tests.kit.processes.up import PENSTOCK, environment
-from tests.kit.runs.readme import README, blocks
+from tests.kit.runs.readme import README, blocks, python_block, replaced
 
 SECONDS_MAX = 60
-ADDRESS = "127.0.0.1:9092"
 
 RUN_ELSEWHERE = {
     "source .venv/bin/activate": "by `make`, which runs this",
@@ -54,17 +53,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 def commands() -> list[str]:
     lines = "".join(blocks("console")).splitlines()
     return [line.removeprefix("$ ").partition("  ")[0] for line in lines if line[:2] == "$ "]
-
-
-def python_block(word: str, address: str) -> str:
-    """The one with this word in it, with an address of our own."""
-    [block] = [block for block in blocks("python") if word in block]
-    return block.replace(ADDRESS, address)
-
-
-def replaced(text: str, old: str, new: str) -> str:
-    assert old in text
-    return text.replace(old, new)
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -172,7 +160,7 @@ def run_command(address: str, command: str, folder: Path) -> None:
 def test_the_broker_inside_a_test(tmp_path: Path) -> None:
     """A fixture that comes with the package, and a context manager."""
     program = tmp_path / "test_block.py"
-    program.write_text(f"import penstock\n\n{python_block('def test_billing', ADDRESS)}")
+    program.write_text(f"import penstock\n\n{python_block('def test_billing')}")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(program)],
         cwd=tmp_path,

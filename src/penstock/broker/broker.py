@@ -11,7 +11,7 @@ import contextlib
 import secrets
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from penstock.broker.carrier.parts import NoChannels, Parts
 from penstock.broker.clients.clients import Clients
@@ -23,7 +23,6 @@ from penstock.broker.context import Context
 from penstock.broker.data_folder import DataFolder, read_or_make_meta
 from penstock.broker.delivery.work import start_delivery_work
 from penstock.broker.entry.dispatch import Dispatcher
-from penstock.broker.entry.protocol_switch import ProtocolSwitch
 from penstock.broker.ground import Ground
 from penstock.broker.groups.client import GroupsClient
 from penstock.broker.groups.coordinator import GroupCoordinator, coordinator_config
@@ -47,11 +46,18 @@ from penstock.net.address import parse_address
 from penstock.net.channel import Channel
 from penstock.net.clock import Clock, SystemClock
 from penstock.net.connection import Connection
+from penstock.net.protocol_switch import ProtocolSwitch
 from penstock.net.server import Server, ServerConfig
+from penstock.net.strangers import Port
 from penstock.registry.image import BrokerImage
 from penstock.replication.disk.driver import Driver
 from penstock.replication.disk.flusher import Flusher, ThreadFlusher
 from penstock.storage.files.files import Directory
+
+_PORT: Final = Port(
+    speaks="Kafka's protocol and Penstock's own",
+    advice="use a Kafka client or `penstock` with this address",
+)
 
 
 class Broker:
@@ -265,7 +271,7 @@ class Broker:
             )
 
         def make_session(connection: Connection) -> ProtocolSwitch:
-            return ProtocolSwitch(connection, make_native=make_native, make_kafka=make_kafka)
+            return ProtocolSwitch(connection, _PORT, make_native=make_native, make_kafka=make_kafka)
 
         return Server(
             [parse_address(address) for address in config.listen],

@@ -180,6 +180,11 @@ class Client(Administration):
         facade: makes what takes `message.ack()` instead of the ledger that it is given, for code
         outside of the loop.
         """
+        if "shared" in settings:
+            raise InvalidConfig(
+                "shared is not a setting of this consumer, which reads whole partitions: "
+                "mq.share('orders', group='workers') shares topics message by message."
+            )
         _check_topics(topics)
         connected = self._connection()
         consumer = Consumer(

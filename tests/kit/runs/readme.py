@@ -7,11 +7,23 @@ from pathlib import Path
 from textwrap import indent
 
 README = Path(__file__).parents[3] / "README.md"
+ADDRESS = "127.0.0.1:9092"
 
 
 def blocks(language: str) -> list[str]:
     """The blocks of one language, in the order of the file."""
     return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def python_block(word: str, address: str = ADDRESS) -> str:
+    """The one with this word in it, with an address of the test's own."""
+    [block] = [block for block in blocks("python") if word in block]
+    return block.replace(ADDRESS, address)
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new)
 
 
 def python_program(block: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,15 @@ async def test_the_short_way(broker: FakeBroker) -> None:
             await message.ack()
             break
     assert broker.offsets["billing"] == {("orders", receipt.partition): 1}
+
+
+async def test_who_means_a_shared_group_is_told_of_share(broker: FakeBroker) -> None:
+    """`serve` has `shared`; here it would be a TypeError about a class that nobody has heard of."""
+    settings: dict[str, Any] = {"group": "workers", "shared": True}
+    async with connect(broker.address) as mq:
+        for read in (mq.subscribe, mq.consumer):
+            with pytest.raises(InvalidConfig, match=r"whole partitions: mq\.share\("):
+                read("jobs", **settings)
 
 
 async def test_everything_ends_with_the_client(broker: FakeBroker) -> None:

@@ -1,2 +1,1 @@
-"""From the first bytes of a connection to a handler: which protocol, who is let in, whose call it
-is."""
+"""From a call of either protocol to its handler: who is let in, whose call it is."""

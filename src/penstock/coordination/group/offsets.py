@@ -63,13 +63,17 @@ class GroupOffsets:
     def __iter__(self) -> Iterator[CommittedOffset]:
         return iter(self._by_place.values())
 
-    def standing(self, topic_id_of: Callable[[str], str | None]) -> list[CommittedOffset]:
-        """Where the group has a place, in topics as they are now."""
+    def known(self, topic_id_of: Callable[[str], str | None]) -> list[CommittedOffset]:
+        """What is committed in topics as they are now, also that there is no place."""
         return [
             committed
             for committed in self._by_place.values()
-            if committed.offset >= 0 and topic_id_of(committed.topic) == committed.topic_id
+            if topic_id_of(committed.topic) == committed.topic_id
         ]
+
+    def standing(self, topic_id_of: Callable[[str], str | None]) -> list[CommittedOffset]:
+        """Where the group has a place, in topics as they are now."""
+        return [committed for committed in self.known(topic_id_of) if committed.offset >= 0]
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         return self._by_place.get((topic, partition))

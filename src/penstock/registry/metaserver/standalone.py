@@ -1,7 +1,8 @@
 """A meta server in a process of its own: a port, and nothing else behind it (R-REP-5).
 
 Not the command (`cli.commands.metaserver`). The invariant: it answers Hello, Ping, what meta
-servers say to each other and what brokers ask of them; everything else is refused with a sentence.
+servers say to each other and what brokers ask of them; everything else is refused with a sentence,
+HTTP too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from penstock.net.call import Call
 from penstock.net.channel import Channel
 from penstock.net.clock import SystemClock
 from penstock.net.connection import Connection
+from penstock.net.protocol_switch import ProtocolSwitch
 from penstock.net.server import Server
+from penstock.net.strangers import Port
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
 from penstock.registry.metaserver.server import MetaServer
@@ -30,6 +33,10 @@ from penstock.replication.parcels.wire import decode
 from penstock.storage.files.files import Directory
 
 _DRAIN_S: Final = 5.0
+_PORT: Final = Port(
+    speaks="only what meta servers and brokers say to each other",
+    advice="use the address of a broker",
+)
 
 
 class StandaloneMetaServer:
@@ -69,8 +76,11 @@ class StandaloneMetaServer:
                 session_timeout_ms=self._session_timeout_ms,
             )
 
-            def make_session(connection: Connection) -> Channel:
+            def make_native(connection: Connection) -> Channel:
                 return Channel(connection, self._serve, on_read_end=driver.end_turn)
+
+            def make_session(connection: Connection) -> ProtocolSwitch:
+                return ProtocolSwitch(connection, _PORT, make_native=make_native)
 
             server = Server([self._listen], make_session)
             starting.push_async_callback(meta.stop)

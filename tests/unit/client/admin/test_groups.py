@@ -8,6 +8,13 @@ from penstock import connect
 from penstock.client.admin.groups import TopicSubscription
 from penstock.model.errors import GroupNotEmpty, UnknownGroup, UnknownMember
 from penstock.model.ids import TopicPartition
+from penstock.protocol.kafka import apis
+from penstock.protocol.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.kit.broker.kafka_client import connect as connect_kafka
 from tests.kit.broker.running import RawClient, batch, running
 
 
@@ -43,6 +50,23 @@ async def test_a_group_is_described_with_its_members_and_its_lag() -> None:
             TopicSubscription(topic="orders", is_point_to_point=False, groups=("billing",))
         ]
         assert await mq.groups.subscriptions("events") == []
+
+
+async def test_a_group_that_let_go_of_its_place_has_everything_before_it() -> None:
+    """R-DEL-10: kafkajs commits -2 where a group is to begin anew; it is no offset."""
+    async with running() as (broker, client), connect(broker.addresses) as mq:
+        await fill(client)
+        kafka = await connect_kafka(broker)
+        partitions = [OffsetCommitRequestPartition(0, -2), OffsetCommitRequestPartition(1, 1)]
+        topic = OffsetCommitRequestTopic("orders", partitions=partitions)
+        await kafka.call(apis.OFFSET_COMMIT, 8, OffsetCommitRequest("billing", topics=[topic]))
+        group = await mq.groups.describe("billing")
+        assert [(place.committed, place.end, place.lag) for place in group.places] == [
+            (None, 3, 3),
+            (1, 1, 0),
+        ]
+        assert await mq.admin.group_offsets("billing") == {("orders", 1): 1}
+        await kafka.close()
 
 
 async def test_a_group_with_members_is_neither_moved_nor_deleted() -> None:

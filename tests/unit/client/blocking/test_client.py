@@ -16,6 +16,7 @@ from penstock.client.producing.accumulator import Accumulator
 from penstock.model.errors import (
     ClientClosed,
     ConnectionLost,
+    InvalidConfig,
     InvalidRequest,
     OffsetOutOfRange,
     UnknownTopic,
@@ -140,6 +141,12 @@ def test_text_is_refused_with_advice(mq: BlockingClient) -> None:
             with pytest.raises(TypeError, match=r"value\.encode\(\)"):
                 producer.send("orders", "text")  # type: ignore[arg-type]
             producer.send("orders", b"good")
+
+
+def test_who_means_a_shared_group_is_told_of_share(mq: BlockingClient) -> None:
+    settings: dict[str, Any] = {"group": "workers", "shared": True}
+    with pytest.raises(InvalidConfig, match=r"whole partitions: mq\.share\("):
+        mq.subscribe("jobs", **settings)
 
 
 def test_the_end(broker: FakeBroker) -> None:

@@ -90,6 +90,7 @@ def test_a_negative_offset_is_no_place() -> None:
     offsets.put(committed(offset=0)._replace(partition=2))
     offsets.put(committed(offset=4)._replace(partition=3, topic_id="before"))
     assert [one.partition for one in offsets.standing({"orders": "id"}.get)] == [2]
+    assert [one.partition for one in offsets.known({"orders": "id"}.get)] == [0, 1, 2]
     assert len(offsets) == 4  # and told as they were committed to who asks by Kafka's protocol
 
 

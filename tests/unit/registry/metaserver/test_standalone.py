@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 import pytest
 
 from penstock.model.errors import InvalidConfig, UnknownCall
-from penstock.net.address import parse_address
+from penstock.net.address import TcpAddress, parse_address
 from penstock.net.channel import connect_channel
 from penstock.protocol import calls
 from penstock.protocol import penstock_pb2 as pb
@@ -27,6 +30,43 @@ async def test_it_says_who_it_is_and_answers_no_client() -> None:
         channel.tell(calls.RAFT.number, pb.RaftRequest().SerializeToString())
         await channel.call(calls.PING, pb.PingRequest())
         channel.close()
+
+
+async def test_http_is_told_that_this_is_a_meta_server(caplog: pytest.LogCaptureFixture) -> None:
+    """In HTTP, instead of an end of the connection that says nothing."""
+    caplog.set_level(logging.INFO)
+    where = config()
+    async with server(where, SimulatedDisk()) as running:
+        address = parse_address(running.address)
+        assert isinstance(address, TcpAddress)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"what meta servers and brokers say to each other, and no HTTP: use the" in answer
+    (told,) = [each.getMessage() for each in caplog.records if "disconnected" in each.message]
+    assert "it speaks HTTP" in told
+    assert "use the address of a broker" in told
+
+
+@pytest.mark.parametrize("sent", [bytes(64), b"\0\0\0\x10\0\x12\0\0" + bytes(12)])
+async def test_what_is_no_text_is_told_of_by_its_bytes(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A Kafka client that was given the wrong address, too."""
+    where = config()
+    async with server(where, SimulatedDisk()) as running:
+        address = parse_address(running.address)
+        assert isinstance(address, TcpAddress)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(sent)
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+    (told,) = [each.getMessage() for each in caplog.records if "disconnected" in each.message]
+    assert "0000 do not begin a Penstock frame" in told
 
 
 async def test_it_stops_in_order_and_goes_on() -> None:

@@ -1,7 +1,7 @@
 """What a group consists of and where it stands, put together for who asks: groups of every kind.
 
-Not the questions themselves (`groups`). The invariant: a partition appears once, if the group has a
-place in it or one of its members has it.
+Not the questions themselves (`groups`). The invariant: a partition appears once, if the group has
+committed anything in it or one of its members has it.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def _add_places(context: Context, group: Group, response: pb.DescribeGroupRespon
         for partition in owned.partitions
     }
     offsets = {
-        (committed.topic, committed.partition): committed.offset
-        for committed in group.offsets.standing(context.groups.topic_id)
+        (committed.topic, committed.partition): max(committed.offset, -1)
+        for committed in group.offsets.known(context.groups.topic_id)
     }
     for topic, partition in sorted(owners.keys() | offsets.keys()):
         response.places.add(

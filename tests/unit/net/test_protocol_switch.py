@@ -9,14 +9,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.broker.entry.protocol_switch import ProtocolSwitch
 from penstock.broker.kafka.fetch_sessions import FetchSessions
 from penstock.broker.kafka.session import KafkaSession
 from penstock.broker.kafka.share_sessions import ShareSessions
 from penstock.model.limits import MIB
 from penstock.net.address import TcpAddress
 from penstock.net.connection import Connection
+from penstock.net.protocol_switch import ProtocolSwitch
 from penstock.net.server import Server, ServerConfig
+from penstock.net.strangers import Port
 from penstock.protocol.frame import ERROR_TYPE, encode_head
 from penstock.protocol.kafka.apis import API_VERSIONS
 from penstock.protocol.kafka.messages.api_versions import ApiVersionsRequest
@@ -75,7 +76,9 @@ async def test_what_is_neither_is_closed(garbage: bytes, caplog: pytest.LogCaptu
     assert not [record for record in caplog.records if record.exc_info]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD"])
+@pytest.mark.parametrize(
+    "method", ["GET", "POST", "OPTIONS", "HEAD", "MKCOL", "VERSION-CONTROL", "get", "head"]
+)
 async def test_http_is_told_what_this_port_is(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -85,9 +88,44 @@ async def test_http_is_told_what_this_port_is(
         await slowly(client, method[:1].encode(), f"{method[1:]} / HTTP/1.1\r\n\r\n".encode())
         head, _, body = (await client.reader.read()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
-    assert (b"speaks Kafka's protocol and Penstock's own" in body) == (method != "HEAD")
+    assert (b"speaks Kafka's protocol and Penstock's own" in body) == (method.upper() != "HEAD")
     (told,) = [each.getMessage() for each in caplog.records if "disconnected" in each.message]
     assert "it speaks HTTP, and this port Kafka's protocol" in told
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "'SSH-2.0-OpenSSH_9.6'"),
+        (b"*1\r\n$4\r\nPING\r\n", "'*1'"),
+        (b"stats\n", "'stats'"),
+        (b"ab\x1b[31m\xff" + bytes(100), "'ab\\x1b[31m\\xff\\x00"),
+        (b"x" * 100, f"'{'x' * 32}'"),
+    ],
+    ids=["SSH", "Redis", "memcached", "letters", "long"],
+)
+async def test_text_is_shown_and_no_length_of_a_frame(
+    sent: bytes, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever begins with letters; in one line of the log, whatever follows them."""
+    caplog.set_level(logging.INFO)
+    async with kafka_running() as (_, client):
+        await slowly(client, sent[:1], sent[1:])
+        assert await client.reader.read() == b""
+    (told,) = [each.getMessage() for each in caplog.records if "disconnected" in each.message]
+    assert f"it begins with {shown}" in told
+    assert "this port speaks Kafka's protocol and Penstock's own" in told
+    assert "frame" not in told
+    assert told.isprintable()
+
+
+@pytest.mark.parametrize("cut", [3, 4, 5])
+async def test_a_method_may_come_one_by_one(cut: int) -> None:
+    """Two letters say that it is a stranger, and its first word who."""
+    request = b"GET / HTTP/1.1\r\n\r\n"
+    async with kafka_running() as (_, client):
+        await slowly(client, request[:2], request[2:cut], request[cut:])
+        assert (await client.reader.read()).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_tls_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -114,7 +152,8 @@ async def switching(clock: ManualClock) -> AsyncIterator[tuple[Server, TcpAddres
         )
 
     def make_session(connection: Connection) -> ProtocolSwitch:
-        return ProtocolSwitch(connection, make_native=make_kafka, make_kafka=make_kafka)
+        port = Port(speaks="Kafka's protocol", advice="use a Kafka client")
+        return ProtocolSwitch(connection, port, make_native=make_kafka, make_kafka=make_kafka)
 
     config = ServerConfig(first_frame_timeout_s=10, frame_timeout_s=30)
     async with Server([TcpAddress("127.0.0.1", 0)], make_session, config=config, clock=clock) as it:

@@ -2,8 +2,8 @@
 
 Ours begin with its magic. A Kafka client begins with a length, whose first two bytes would be our
 magic only for a frame of 1.3 GB, which nobody may send; nor one whose length is the beginning of
-HTTP or TLS (`strangers`). The invariant: a connection gets its
-session once, from its first two bytes, and every byte of it is read by that session.
+text or TLS (`strangers`). Not what either says. The invariant: a connection gets its session once,
+from its first two bytes, and every byte of it is read by that session.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.broker.entry.strangers import Stranger, is_strange
 from penstock.model.errors import PenstockError, ProtocolError
 from penstock.net.connection import Connection
 from penstock.net.server import Session
+from penstock.net.strangers import Port, Stranger, is_strange
 from penstock.protocol.frame import MAGIC
 
 _MAGIC_BYTES: Final = MAGIC.to_bytes(2)
@@ -24,16 +24,19 @@ class ProtocolSwitch:
     """Stands in for a connection's session until the first bytes are there. The server keeps it
     for as long as the connection lives; the connection itself goes to the session directly."""
 
-    __slots__ = ("_chosen", "_connection", "_make_kafka", "_make_native")
+    __slots__ = ("_chosen", "_connection", "_make_kafka", "_make_native", "_port")
 
     def __init__(
         self,
         connection: Connection,
+        port: Port,
         *,
         make_native: Callable[[Connection], Session],
-        make_kafka: Callable[[Connection], Session],
+        make_kafka: Callable[[Connection], Session] | None = None,
     ) -> None:
+        """make_kafka: None where only our own protocol is spoken; its session says so then."""
         self._connection = connection
+        self._port = port
         self._make_native = make_native
         self._make_kafka = make_kafka
         self._chosen: Session | None = None
@@ -47,10 +50,10 @@ class ProtocolSwitch:
         return self._chosen.measure(view, start, end)
 
     def _choose(self, first: bytes) -> Session:
-        if first == _MAGIC_BYTES:
+        if first != _MAGIC_BYTES and is_strange(first):
+            return Stranger(self._connection, self._port)
+        if first == _MAGIC_BYTES or self._make_kafka is None:
             return self._make_native(self._connection)
-        if is_strange(first):
-            return Stranger(self._connection, first)
         return self._make_kafka(self._connection)
 
     def on_frame(self, frame: memoryview) -> None:
