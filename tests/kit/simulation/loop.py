@@ -1,6 +1,7 @@
 """Coroutines on a timeline: whoever waits for time does not wait.
 
-The invariant: the loop and what else is planned on the timeline have one order of events.
+The invariant: the loop and what else is planned on the timeline have one order of events. What
+nobody was told of while it ran, `failures` has: nothing is said of it later, in other tests.
 """
 
 from __future__ import annotations
@@ -21,6 +22,24 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, timeline: Timeline | None = None) -> None:
         self.timeline = timeline or Timeline(Random(0), Trace())
         super().__init__(_VirtualSelector(self.timeline))
+        self.failures: list[BaseException | str] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def create_task(self, *given: Any, **how: Any) -> asyncio.Task[Any]:
+        task = super().create_task(*given, **how)
+        self._tasks.append(task)
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context.get("exception") or str(context["message"]))
+
+    def close(self) -> None:
+        for task in self._tasks:
+            nobody_asked = task.done() and not task.cancelled() and task._log_traceback
+            if nobody_asked and (error := task.exception()) is not None:
+                self.failures.append(error)
+        self._tasks.clear()
+        super().close()
 
     def time(self) -> float:
         return self.timeline.now_ms / 1000

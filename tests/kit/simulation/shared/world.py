@@ -419,4 +419,6 @@ def live(
         return world
 
     with Ears(loop.timeline), asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(begin())
+        world = runner.run(begin())
+    assert not loop.failures, loop.failures[0]
+    return world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
@@ -50,3 +51,21 @@ def test_waiting_for_nothing_is_an_error() -> None:
 
 async def forever(loop: VirtualLoop) -> None:
     await loop.create_future()
+
+
+def test_what_nobody_was_told_of_is_kept() -> None:
+    loop = VirtualLoop()
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    async def live() -> None:
+        loop.create_task(fail(ValueError("of a task")))
+        loop.call_soon(lambda: 1 // 0)
+        told = loop.create_task(fail(KeyError()))
+        with contextlib.suppress(KeyError):
+            await told
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(live())
+    assert [type(failure) for failure in loop.failures] == [ZeroDivisionError, ValueError]
