@@ -81,12 +81,12 @@ class SimulatedLog:
         self.batches.append((first, self.next_offset, bytes(batch)))
         return range(first, self.next_offset)
 
-    def read(self, offset: int, bytes_max: int) -> bytes:
+    def read(self, offset: int, bytes_max: int, end_seen: int) -> bytes:
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRange
         found = b""
         for _, end, batch in self.batches:
-            if end > offset and (not found or len(found) + len(batch) <= bytes_max):
+            if offset < end <= end_seen and (not found or len(found) + len(batch) <= bytes_max):
                 found += batch
         return found
 
@@ -124,7 +124,7 @@ class SimulatedPartition:
         return self.log.next_offset if self.end_seen is None else self.end_seen
 
     def read(self, offset: int, bytes_max: int) -> _Slice:
-        return _Slice(self.log.read(offset, bytes_max))
+        return _Slice(self.log.read(offset, bytes_max, self.high_watermark))
 
     def wait_for_more(self, waiter: object, wake: Callable[[], None]) -> None:
         self.readers.wait(waiter, wake)

@@ -81,7 +81,7 @@ async def test_what_waits_survives_a_restart_and_goes_on() -> None:
 
 async def test_whoever_leads_next_delivers_each_once() -> None:
     """R-DEL-13: lost in the midst of a delivery, at any turn of the loop."""
-    for turns in range(0, 40, 3):
+    for turns in range(0, 40, 7):
         async with living(SimulatedDisk()) as life:
             await life.delay(*[b"%d" % at for at in range(30)], after_ms=list(range(30)))
             for _ in range(6):
