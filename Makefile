@@ -61,7 +61,7 @@ lint: setup  ## Format, lint, types and layers alone
 
 quick: setup
 	@echo "==> Tidy, unit tests and fast simulations"
-	@$(BIN)/pytest tests/tidy tests/unit $(SIMULATIONS) $(PARALLEL) --numprocesses 2
+	@$(BIN)/pytest tests/tidy tests/unit $(SIMULATIONS) $(PARALLEL) --numprocesses 3
 
 test: setup  ## Every test, and a fifth of the long ones; SLICE=n says which
 	@echo "==> All tests"

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 # Read of the log in one go, and in one turn of the loop.
 _CHUNK_BYTES: Final = 256 * KIB
+# Of what was read, and is leased next; there may be thousands of shared groups.
+_KEPT_BYTES_MAX: Final = 32 * KIB
 _TURN_BYTES: Final = 1 * MIB
 # Opened batches that are kept for the next who leases a part of them, and their bytes, if there is
 # more than one.
@@ -159,7 +161,7 @@ class ShareLog:
             begin, chunk = wanted, memoryview(self._partition.read(wanted, _CHUNK_BYTES).read())
             left_bytes -= len(chunk)
             batches = _batches(chunk)
-            self._read, self._read_from = batches if len(chunk) <= _CHUNK_BYTES else [], begin
+            self._read, self._read_from = batches if len(chunk) <= _KEPT_BYTES_MAX else [], begin
             for place, (end, header, batch) in enumerate(batches):
                 if _is_sound(batch):
                     found = self._find_out(header, batch, wanted)
